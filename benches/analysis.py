@@ -2,10 +2,11 @@
 
 The queries are those of the ADL benchmarks, on NanoAOD-like events or on a file of NanoAOD. Sapwood (`hist`), uproot
 with Awkward Array, coffea, and ROOT's RDataFrame with compiled functions work on the same file, each in a fresh
-process; the best run but the first counts. The histograms are compared first. The masses of muon pairs are filled in
-4 variations of the momenta, the cut flow has 30 histograms in 20 variations (ROOT: `VariationsFor`).
+process. The first run does not count; the result is the fastest of the others. The histograms are compared first. The
+masses of muon pairs are filled in 4 variations of the momenta, the cut flow has 30 histograms in 20 variations (ROOT:
+`VariationsFor`).
 
-Each result is printed and written to a state file as it comes. A run that was broken off goes on from there.
+Each result is printed and written to a state file at once. An interrupted run continues after the results in that file.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ DIMUON_SCALES = [0.98, 0.99, 1.01, 1.02]
 """Factors of the muons' momenta: the variations of the masses of pairs."""
 CUT_FLOW = "cut flow"
 COMPILED = " compiled"
-"""What the names of queries have behind them whose loops Numba compiles."""
+"""The suffix of the names of queries whose loops Numba compiles."""
 WITH_LOOPS = ("Q6", "Q7")
 SCALES = [round(0.90 + 0.01 * place, 2) for place in range(20)]
 """Factors of the jets' momenta: the variations of the cut flow."""
@@ -96,7 +97,7 @@ VARIABLES = {
 
 
 def make(path: Path, entries: int, form: str = "tree") -> None:
-    """Write NanoAOD-like events, unless they are there: a tree, or an RNTuple, in ten clusters or more."""
+    """Write NanoAOD-like events, unless they exist: a tree, or an RNTuple, in ten clusters or more."""
     if path.exists():
         return
     import awkward as ak
@@ -642,7 +643,7 @@ class Engine:
         return f"{self.name} {self.threads}{self.form}"
 
     def run(self, names: list[str], folder: Path, limit: float) -> Iterator[dict[str, Any]]:
-        """Run these queries in a process of their own, and give each result as it comes."""
+        """Run these queries in a process of their own, and yield each result at once."""
         command = [self.python, str(HERE / "analysis.py"), "--folder", str(folder), "--limit", str(limit)]
         command += ["--queries", ",".join(names), "--child", self.name, str(self.path), str(self.threads)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -655,7 +656,7 @@ class Engine:
 
 
 class State:
-    """The results so far, in a file: the first line says of what, each other line is the result of a query."""
+    """The results so far, in a file: the first line identifies the run, each other line is the result of a query."""
 
     def __init__(self, path: Path, of: dict[str, Any]) -> None:
         self.path = path
@@ -683,12 +684,12 @@ def _times(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def best(seconds: list[float]) -> float:
-    """Return the time of the best run but the first, or of the only one."""
+    """Return the time of the fastest run except the first, or of the only one."""
     return min(seconds[1:] or seconds)
 
 
 def compare(results: dict[str, dict[str, Any]]) -> list[str]:
-    """Say which histograms differ from those of Sapwood with one thread, and by how much."""
+    """Describe the histograms that differ from those of Sapwood with one thread, and the differences."""
     wrong: list[str] = []
     for name, one in results.get("sapwood 1", {}).items():
         mine = one["bins"]
@@ -761,11 +762,11 @@ BOUNDS: list[tuple[str, str, str, float, tuple[str, ...]]] = [
     ("uproot ÷ ours", "uproot 1", "sapwood 1", 3.0, tuple(SAPWOOD)),
     ("1 ÷ 2 threads", "sapwood 1", "sapwood 2", 1.8, (*SAPWOOD, DIMUON, CUT_FLOW)),
 ]
-"""Ratios that are held to a bound: what is shown, the slower and the faster engine, the bound, the queries."""
+"""Ratios that have a bound: the title, the slower and the faster engine, the bound, the queries."""
 
 
 def missed(found: dict[str, Any]) -> str:
-    """Return the ratios below their bounds, each with what decoding alone would reach."""
+    """Return the ratios below their bounds, each with the ratio that decoding alone would reach."""
     times = {
         (engine, name): 1000 * best(one["seconds"])
         for engine, queries in found["results"].items()
@@ -786,12 +787,12 @@ def missed(found: dict[str, Any]) -> str:
                 limit = "" if decoded is None else f" (decoding alone {both[0] / decoded:.2f})"
             short.append(f"{name} {both[0] / both[1]:.2f}{limit}")
         if short:
-            lines.append(f"- {what}, at least {bound:g} wanted: {', '.join(short)}")
-    return "Below their bounds:\n\n" + "\n".join(lines) if lines else "All ratios that have a bound keep it."
+            lines.append(f"- {what}, bound {bound:g}: {', '.join(short)}")
+    return "Ratios below their bounds:\n\n" + "\n".join(lines) if lines else "No ratio is below its bound."
 
 
 def subject(found: dict[str, Any]) -> str:
-    """Say what events a result is of."""
+    """Describe the events of a result."""
     made = "NanoAOD-like events (about 100 MB a million, Zstandard, clusters of 100,000)"
     return f"{found['events']:,} {found.get('file') or made}"
 
@@ -825,17 +826,21 @@ def page(folder: Path) -> str:
 
 Generated by `make bench-analysis`, whose queries are in `benches/analysis.py`.
 
-Queries of the ADL benchmarks, read and computed end to end: `hist` of a tree, compiled functions in RDataFrame, and
-uproot or coffea with Awkward Array and NumPy. The histograms are compared before the times: those that differ by more
-than 0.01 % of the entries are named. All compute the masses of vectors in double precision; coffea's vectors, which
-have the precision of their columns, are given columns in double precision for it.
+The queries of the ADL benchmarks are read and computed end to end: by `hist` of a tree, by compiled functions in
+RDataFrame, and by uproot or coffea with Awkward Array and NumPy. The histograms are compared first; those that differ
+by more than 0.01 % of the entries are named. All programs compute the masses of vectors in double precision. The
+vectors of coffea have the precision of their columns, so coffea gets columns in double precision.
 
-The masses of muon pairs are filled in the nominal case and 4 variations of the momenta, 30 histograms of a cut flow in
-20 variations: `Declared` tasks in a train, against `Vary` and `VariationsFor`. `÷ decoding` is the time against that
-of `arrays` for the same columns. The columns with RNTuple are of the same events in that form, with one thread;
-RDataFrame reads that, too. `NativeTask` runs the loops of two queries, which Numba compiles, in a train. Each engine
-runs in a process of its own; the best run but the first counts, in milliseconds by the clock. A query that takes longer
-than a limit runs once. Behind each ratio below its bound stands the ratio if the query took no more time than `arrays`.
+Two further workloads are declared tasks (`Declared`) in a train, compared with `Vary` and `VariationsFor`: the masses
+of muon pairs in the nominal case and 4 variations of the momenta, and 30 histograms of a cut flow in 20 variations.
+
+- `÷ decoding` is the time divided by that of `arrays` for the same columns.
+- The columns with RNTuple are of the same events as an RNTuple, with one thread; RDataFrame reads it, too.
+- `NativeTask` runs the loops of two queries, which Numba compiles, in a train.
+- Each engine runs in a separate process. Times are milliseconds by the clock of the best run, without the first one. A
+  query that takes longer than a limit runs once.
+- "Decoding alone" after a ratio below its bound is the ratio that would result if the query took no more time than
+  `arrays`.
 
 {chr(10).join(part(*one) for one in parts)}"""
 
@@ -857,13 +862,13 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/analysis"))
     parser.add_argument("--oracle", type=Path, default=Path(".venv-oracle/bin/python"))
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
-    parser.add_argument("--file", type=Path, help="a file of NanoAOD, in place of made ones")
+    parser.add_argument("--file", type=Path, help="a file of NanoAOD, instead of generated events")
     parser.add_argument("--rntuple", type=Path, help="a file with the same events as an RNTuple")
-    parser.add_argument("--engines", help="those that run, with commas: sapwood,uproot,coffea,root")
-    parser.add_argument("--queries", help="those that run, with commas: Q1 to Q8, 'muon pairs', 'cut flow'")
-    parser.add_argument("--threads", default="1,2", help="threads of sapwood and RDataFrame, with commas")
-    parser.add_argument("--limit", type=float, default=12.0, help="a query is not repeated after these seconds")
-    parser.add_argument("--state", type=Path, help="the results so far (FOLDER/NAME.state)")
+    parser.add_argument("--engines", help="engines to run, comma-separated: sapwood,uproot,coffea,root")
+    parser.add_argument("--queries", help="queries to run, comma-separated: Q1 to Q8, 'muon pairs', 'cut flow'")
+    parser.add_argument("--threads", default="1,2", help="threads of sapwood and RDataFrame, comma-separated")
+    parser.add_argument("--limit", type=float, default=12.0, help="a query that takes more seconds than this runs once")
+    parser.add_argument("--state", type=Path, help="file with the results so far (default FOLDER/NAME.state)")
     parser.add_argument("--child", nargs=3, metavar=("ENGINE", "FILE", "THREADS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:

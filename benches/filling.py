@@ -1,7 +1,7 @@
 """Filling histograms: 120 million fills into 20 of them, with what trains use (boost-histogram) against TH1F::Fill.
 
-Both fill the same values, which lie in memory, in chunks as a train has them; the contents are compared first. Times
-are of the processor. ROOT keeps the mean and width of a histogram as it fills, boost-histogram does not.
+Both fill the same values, which are in memory, in chunks as a train has them; the contents are compared first. Times
+are processor times. ROOT updates the mean and width of a histogram at each fill; boost-histogram does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The direct reading of `sapwood lab site` beside fio's, by the same pieces, in interleaved rounds.
+"""Compares the direct reading of `sapwood lab site` with that of fio, by the same pieces, in interleaved rounds.
 
-Both read in a session of their own, as fio's jobs do: where a system shares processors among sessions, who reads in
-that of other programs waits for these. Figures depend, too, on how the pages of the buffer lie in memory, which is
-chance: one whose pages lie side by side is read in fewer requests. So the medians of many rounds are compared.
+Both read in a session of their own, as fio's jobs do: on a system that shares processors among sessions, a reader in
+the session of other programs waits for these. The figures also depend on where the pages of the buffer are in memory,
+which is chance: a buffer whose pages are adjacent is read in fewer requests. Therefore the medians of many rounds are
+compared.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def ours(file: str, engine: str) -> float:
 
 
 def compare(folder: Path, size: int, rounds: int) -> list[dict[str, Any]]:
-    """Measure with both in each round, over a file of so many MiB in a folder."""
+    """Measure with both in each round, over a file of this many MiB in a folder."""
     values: dict[str, tuple[list[float], list[float]]] = {engine: ([], []) for engine in CASES}
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         for _ in range(size):

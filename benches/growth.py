@@ -2,11 +2,11 @@
 
 The points of an axis are a factor of ten apart, those of jobs a factor of two. Each point is measured in a process of
 its own: the time of the operation without imports, and the peak memory above that of the process before it. The result
-is the median of `--rounds` rounds, of one where a round takes over a tenth of `--budget`. Where ten times the time of
-the point before exceeds `--budget` seconds, a point is not measured, and the result says so.
+is the median of `--rounds` rounds, or of one round if a round takes over a tenth of `--budget`. A point is not measured
+if ten times the time of the point before exceeds `--budget` seconds; the result then says this.
 
-The costs of one job, and what two jobs gain, predict the time of more jobs, which is compared with the measured time.
-With `--onto`, axes that are not measured are those of an older result, which the new one names.
+The time of more jobs is predicted from the costs of one job and the gain of two jobs, and compared with the measured
+time. With `--onto`, axes that are not measured are taken from an older result, which the new result names.
 
     benches/growth.py [--axis NAME]... [--onto RESULT.json] [--rounds N] [--budget SECONDS] [--quick] [--keep]
 """
@@ -34,7 +34,7 @@ CLUSTER = 1_000_000
 JOB = 20_000_000
 """Entries of the file of a job."""
 PASSES = 25
-"""How often a job reads it: a job takes about half a second."""
+"""Number of times that a job reads it: a job takes about half a second."""
 
 CHILD = """
 import json, sys, time
@@ -133,7 +133,7 @@ def make(folder: Path, axis: str, size: int) -> None:
 
 
 def measure(folder: Path, axis: str, operation: str, size: int) -> dict[str, float]:
-    """Do it once; of several jobs return the time until the last one ends."""
+    """Run the operation once; of several jobs return the time until the last one ends."""
     place = ONE.format(axis=axis) if axis in ("branches", "entries") else ""
     script = CHILD + place + OPERATIONS[axis][operation] + CLOSING
     command = [sys.executable, "-c", script, str(folder), str(size)]
@@ -163,7 +163,7 @@ def medians(results: list[dict[str, Any]], axis: str, operation: str) -> dict[in
 
 
 def check(results: list[dict[str, Any]], cores: int) -> dict[str, Any] | None:
-    """Predict the time of more than two jobs from that of one and of two, beside what was measured.
+    """Predict the time of more than two jobs from that of one and of two, next to the measured time.
 
     The speed of the processors with two busy jobs is what two jobs gained here; it does not grow beyond the cores.
     """

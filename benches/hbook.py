@@ -1,4 +1,4 @@
-"""Makes a column-wise ntuple of HBOOK of about 100 MB and reads it beside its plain bytes: hbook.py FOLDER [WORDS]."""
+"""Makes an HBOOK column-wise ntuple of about 100 MB, and times reading it and its bytes: hbook.py FOLDER [WORDS]."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Many histograms in one file: open it, list them, read them all. Sapwood against uproot, each in a fresh process.
 
 The values are compared first. Files with a quarter, half and all of the histograms show whether the time grows with
-their number. Times are of the processor, so that what else runs on the machine counts little.
+their number. Times are processor times, on which other programs on the machine have little influence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = ("open", "list", "read")
 
 
 def make(path: Path, count: int) -> None:
-    """Write so many histograms, unless they are there; the contents of each are its own."""
+    """Write this many histograms, unless they exist; all have different contents."""
     if path.exists():
         return
     import sapwood
@@ -43,7 +43,7 @@ def read(engine: str, path: Path) -> dict[str, float]:
     """Open, list and read; give the processor time of each in seconds, and a sum over all values."""
     library = importlib.import_module(engine)
     with library.open(HERE.parent / "tests" / "golden" / "objects" / "standard.root") as file:
-        file["h1D"].values()  # what is imported or compiled at first use
+        file["h1D"].values()  # imports and compilation at first use
     times = [time.process_time()]
     file = library.open(path)
     times.append(time.process_time())
@@ -85,9 +85,9 @@ def total(run: dict[str, float]) -> float:
 def main() -> None:
     """Make the files, compare, measure, and show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=61_944, help="how many histograms")
+    parser.add_argument("--count", type=int, default=61_944, help="number of histograms")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "histograms", help="where files go")
+    parser.add_argument("--folder", type=Path, default=HERE.parent / "build" / "histograms", help="folder of the files")
     parser.add_argument("--json", type=Path, help="write all raw values there")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     parser.add_argument("path", nargs="?", type=Path, help=argparse.SUPPRESS)

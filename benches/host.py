@@ -1,4 +1,4 @@
-"""What a result must say about the machine and the software it was measured with."""
+"""The information that a result has about the machine and the software with which it was measured."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def peak() -> int:
 
 
 def software() -> dict[str, str]:
-    """Give the versions of the Python packages that take part, and the commit of this checkout."""
+    """Give the versions of the Python packages that are used, and the commit of this checkout."""
     packages = ("sapwood", "numpy", "awkward", "uproot")
     record = {name: metadata.version(name) for name in packages}
     record["commit"] = _git("rev-parse", "HEAD")

@@ -1,9 +1,10 @@
-"""What the laboratory says beside what others say of the same machine, as one table and one result.
+"""Compares the figures of the laboratory with those of other programs on the same machine: one table and one result.
 
-The probes of `sapwood lab machine` and the direct reading of `sapwood lab site` beside lmbench, STREAM's kernels in C
-and fio (limit: 15 %), and the curves that `sapwood lab predict` foretells beside measured ones (20 %). Programs that
-are not installed are named and left out. Other work on the machine makes figures worse, never better: so the best of
-all rounds are compared, of direct reading the medians. The exit code is 1 where a figure is beyond its limit.
+The probes of `sapwood lab machine` and the direct reading of `sapwood lab site` are compared with lmbench, STREAM's
+kernels in C and fio (limit: 15 %), and the curves that `sapwood lab predict` predicts with measured ones (20 %).
+Programs that are not installed are named and left out. Other work on the machine makes figures worse, never better.
+Therefore the best of all rounds are compared; of direct reading, the medians. The exit code is 1 if a figure is beyond
+its limit.
 
     benches/laboratory.py [--lmbench FOLDER] [--storage FOLDER] [--rounds 5] [--only stream,fio] [--keep]
 """
@@ -59,7 +60,7 @@ def stream(rounds: int) -> list[dict[str, Any]]:
 
 
 def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
-    """Measure a curve, and foretell it from its first job and the limits of the hardware."""
+    """Measure a curve, and predict it from its first job and the limits of the hardware."""
     from sapwood.lab.studies import predict
     from sapwood.lab.studies.site.run import run as run_site
 
@@ -81,13 +82,13 @@ def predicted(storage: Path, rounds: int) -> list[dict[str, Any]]:
 def main() -> int:
     """Measure, print the table, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lmbench", type=Path, default=Path("/usr/lib/lmbench/bin"), help="where its programs are")
+    parser.add_argument("--lmbench", type=Path, default=Path("/usr/lib/lmbench/bin"), help="folder of the programs")
     parser.add_argument("--storage", type=Path, default=Path(), help="a folder on the storage that is read")
-    parser.add_argument("--size", type=int, default=256, help="of the file for fio, MiB")
-    parser.add_argument("--rounds", type=int, default=5, help="of fio four times as many")
-    parser.add_argument("--only", default="stream,lmbench,fio,predict", help="parts, by commas (default %(default)s)")
+    parser.add_argument("--size", type=int, default=256, help="size of the file for fio, in MiB")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds; fio has four times as many")
+    parser.add_argument("--only", default="stream,lmbench,fio,predict", help="parts, with commas (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="keep the result in benches/results")
-    parser.add_argument("-o", "--output", type=Path, help="keep it here instead")
+    parser.add_argument("-o", "--output", type=Path, help="write the result to this file instead")
     given = parser.parse_args()
     programs = next((path.parent for path in given.lmbench.rglob("lat_syscall")), None)
     parts = {

@@ -1,6 +1,7 @@
-"""The probes of `sapwood lab machine` beside lmbench's programs, in interleaved rounds on one core; see laboratory.py.
+"""Compares the probes of `sapwood lab machine` with lmbench, in interleaved rounds on one core; see laboratory.py.
 
-lat_proc starts lmbench's hello, which Debian's package puts elsewhere than the program looks for it: link it there.
+lat_proc starts lmbench's program hello. Debian's package installs hello in another place than lat_proc expects: create
+a link to it in the expected place.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ for _count in (2, 8):
 
 
 def theirs(folder: Path, words: list[str], wanted: str, core: int) -> list[float]:
-    """Give its figure, if it has one: of what takes less than its own overhead it says nothing."""
+    """Give its figure, if it has one: lmbench reports no times that are below its own overhead."""
     command = [str(folder / words[0]), "-N", "5", *words[1:]]
-    # So long a sample (µs) lmbench would find out by itself, which takes seconds. To copy 64 MB takes half of 10 ms.
+    # Length of a sample (µs); lmbench would take seconds to determine it. Copying 64 MB takes half of 10 ms.
     environment = {**os.environ, "ENOUGH": "100000" if words[0] == "bw_mem" else "10000"}
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, preexec_fn=lambda: os.sched_setaffinity(0, {core})

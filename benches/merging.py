@@ -1,15 +1,22 @@
 """Merging files: `sapwood merge` against ROOT's hadd, in one run.
 
-Four workloads: many small files with a tree (`small`), files of some 100 MB with a tree (`large`), files of 2,000
-histograms (`histograms`), and files of some 100 MB that both compress again with Zstandard at level 5 (`recompress`:
-`hadd -f505` and `sapwood merge --compression zstd:5` with one thread, and with two). The inputs are links to a few
-distinct files. In the other workloads hadd keeps the compression of its first input (`-ff`), so both copy baskets as
-they are stored; beside them `cat` copies the same inputs into one file (`copy`), and flushes it to the disk
-(`flushed copy`), which is what reading and writing alone take; and hadd's output is flushed, too (`flushed hadd`), as
-sapwood's always is. Before any time is taken, both merge a few inputs, and
-the values of the two outputs are compared; ROOT must read all entries of both without a message, and the same number of
-bytes. After the times the entries of the full outputs are compared. Rounds take turns, every merge is a process of its
-own, timed from its start to its end, after one round that warms up the page cache.
+There are four workloads:
+
+- `small`: many small files with a tree;
+- `large`: files of some 100 MB with a tree;
+- `histograms`: files of 2,000 histograms;
+- `recompress`: files of some 100 MB that both compress again with Zstandard at level 5 (`hadd -f505` and `sapwood merge
+  --compression zstd:5` with one thread, and with two).
+
+The inputs are links to a few distinct files. In the other workloads hadd keeps the compression of its first input
+(`-ff`), so both copy baskets as they are stored. For comparison, `cat` copies the same inputs into one file (`copy`)
+and flushes it to the disk (`flushed copy`): this is the time of reading and writing alone. The output of hadd is
+flushed, too (`flushed hadd`), because that of sapwood always is.
+
+Before the times, both merge a few inputs, and the values of the two outputs are compared; ROOT must read all entries of
+both without a message, and the same number of bytes. After the times, the entries of the full outputs are compared.
+Rounds take turns. Every merge is a process of its own, timed from its start to its end, after one round that warms up
+the page cache.
 
     benches/merging.py PEERS --root PYTHON-WITH-ROOT [--rounds N] [--quick] [--keep]
 """
@@ -36,7 +43,7 @@ COMPARED = {"small": 3, "large": 3, "histograms": 3, "recompress": 1}
 """Inputs that are merged to compare values."""
 TARGETS = {"small": 2.0, "large": 1.5, "histograms": 3.0, "recompress": 1.0}
 TWO_THREADS = 1.8
-"""How much quicker two threads are to compress than one."""
+"""How many times as fast two threads must compress as one."""
 TREE = "esdTree"
 HISTOGRAMS, DISTINCT = 2000, 8
 MEMORY = 512_000_000
@@ -93,7 +100,7 @@ used = resource.getrusage(resource.RUSAGE_CHILDREN)
 seconds = {"wall": time.perf_counter() - begin, "cpu": used.ru_utime + used.ru_stime}
 print(json.dumps({"code": code, **seconds, "memory": used.ru_maxrss * 1024}))
 """
-"""Runs a command from a small process: what its parent holds counts as the memory of a process that Linux starts."""
+"""Runs a command from a small process: Linux counts the memory of the parent for a process that it starts."""
 
 
 def run(command: list[str], output: Path, threads: int | None = None) -> dict[str, float]:
@@ -134,7 +141,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--keep", action="store_true", help="write a result into benches/results")
     given = parser.parse_args()
-    # Compiling the modules in every process would be a good part of what is measured.
+    # Compiling the modules in every process would be a large part of the measured time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     import sapwood
 

@@ -2,19 +2,19 @@
 
     mutations.py --root .venv-oracle/bin/python --mutations 20000 --state mutations.jsonl --seconds 60 FILE...
 
-Every tree is read whole and every object once. Each damaged file counts once for each reader:
+Every tree is read completely and every object once. Each damaged file counts once for each reader:
 
 - crash: the process died; hang: no answer in ten seconds of processor time, or in a quarter of an hour;
 - over memory: 2 GiB of address space did not suffice;
-- detected: an error or a warning, or what was in the intact file is no longer there under its name;
+- detected: an error or a warning, or something in the intact file is missing under its name;
 - same: the values of the intact file;
-- different: other values without a word. In bytes that hold plain numbers nobody can notice a change.
+- different: other values without a message. Nobody can notice a change in bytes that hold plain numbers.
 
-Mutation N damages file N modulo the number of files, so that any number of mutations covers all files alike. With
-``--state`` each outcome is appended to a file, and a run goes on where the last one stopped. ROOT reads each damaged
-file in a fork, since a damaged file can leave classes behind in a process that has read it. A second table groups the
-crashes of ROOT by the functions in which they happened. ``--readers ROOT`` runs ROOT alone. With ``--checksums`` the
-checksums of the intact file lie beside each damaged file, where sapwood compares with them.
+Mutation N damages file N modulo the number of files, so that any number of mutations covers all files equally. With
+``--state`` each outcome is appended to a file, and a run continues after the last outcome in it. ROOT reads each
+damaged file in a fork, because a damaged file can leave classes in the process that has read it. A second table groups
+the crashes of ROOT by the functions in which they happened. ``--readers ROOT`` runs ROOT alone. With ``--checksums``
+the checksums of the intact file are next to each damaged file, and sapwood compares with them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _array(array: Any) -> str:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return uproot's objects as lists and dicts: their own texts have addresses."""
+    """Return uproot's objects as lists and dicts: their own representations contain addresses."""
     import numpy as np
 
     if depth > 20:
@@ -112,7 +112,7 @@ def read_sapwood(path: str, _number: int) -> Found:
 
 
 READABLE: dict[int, set[str]] = {}
-"""What uproot reads of each intact file; the rest is left out."""
+"""The objects of each intact file that uproot reads; the rest is left out."""
 
 
 def read_uproot(path: str, number: int) -> Found:
@@ -181,7 +181,7 @@ _SAID = re.compile(rb"^(?:\w*Error|Warning|Break|Fatal) in <", re.MULTILINE)
 
 
 def _answer(reader: str, path: str, number: int) -> dict[str, Any]:
-    """Read a file; what was found, or the error, with the number of warnings."""
+    """Read a file; return the values or the error, with the number of warnings."""
     import warnings
 
     with warnings.catch_warnings(record=True) as said:
@@ -294,7 +294,7 @@ class Reader:
         self._write("\n")
         if self.expected:
             return
-        # The limits hold from here on, and all classes are known: what is read now is what is expected.
+        # From this point, the limits apply and all classes are known: the values read now are the expected ones.
         for number, path in enumerate(self.files):
             twice: list[dict[str, Any]] = []
             for _ in range(2):
@@ -344,7 +344,7 @@ class Reader:
             self.process = None
 
     def outcome(self, number: int) -> str:
-        """Class what came of the file that was sent."""
+        """Classify the outcome of the file that was sent."""
         answer = self._receive()
         self.where = (answer or {}).get("where", "")
         if not answer:
@@ -408,13 +408,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Read damaged files with sapwood, ROOT and uproot.")
     parser.add_argument("files", nargs="+", type=Path, help="the files to damage, which all readers can read")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mutations", type=int, default=1000, help="how many, over all files (default %(default)s)")
+    parser.add_argument("--mutations", type=int, default=1000, help="number over all files (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time")
     parser.add_argument("--root", metavar="PYTHON", help="a Python with ROOT and uproot")
-    parser.add_argument("--readers", default=",".join(READERS), help="which (default %(default)s)")
-    parser.add_argument("--state", type=Path, help="append the outcomes to this file, and go on from it")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep files there that sapwood missed or died of")
-    parser.add_argument("--checksums", action="store_true", help="put the checksums of the intact file beside each")
+    parser.add_argument("--readers", default=",".join(READERS), help="the readers to run (default %(default)s)")
+    parser.add_argument("--state", type=Path, help="append the outcomes to this file, and continue after those in it")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="folder for files that sapwood missed or died of")
+    parser.add_argument("--checksums", action="store_true", help="write the checksums of the intact file next to each")
     chosen = parser.parse_args()
     begin = time.monotonic()
     files: list[Path] = [path.resolve() for path in chosen.files]

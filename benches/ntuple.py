@@ -1,8 +1,8 @@
 """RNTuples against ROOT, uproot, the decompression limit and the same data as trees, in one run.
 
-ROOT's importer makes an RNTuple of each tree. What sapwood reads of it is compared first: with uproot, and with what it
-reads of the tree. Then each round reads every file with every rival in turn, each reading in a fresh process; the
-first round warms up and does not count.
+ROOT's importer makes an RNTuple of each tree. First, the values that sapwood reads from it are compared with those of
+uproot, and with those of the tree. Then each round reads every file with every rival in turn, each reading in a fresh
+process; the first round warms up and does not count.
 
     benches/ntuple.py [--peers build/peers] [--only NAME...] [--rounds N] [--keep] [-o RESULT.json]
 """
@@ -108,7 +108,7 @@ def measure_shapes(rivals: Rivals, folder: Path, rounds: int) -> list[dict[str, 
 
 
 def compare(rivals: Rivals, tree: Workload, ntuple: Workload, files: tuple[str, str]) -> dict[str, int]:
-    """Compare the values that are read; return how many fields agree with whom."""
+    """Compare the values that are read; return the number of fields that agree with each reader."""
     ours = rivals.python("sapwood", "digest", ntuple, [files[1]], 2)
     stored = rivals.python("sapwood", "digest", tree, [files[0]], 2)
     # The importer makes unsigned sizes of counters, and adds a collection of the arrays that one counter has.
@@ -176,12 +176,12 @@ def main() -> int:
     """Run as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     peers = HERE.parent / "build" / "peers"
-    parser.add_argument("--peers", type=Path, default=peers, help="where `make peers` put programs and files")
+    parser.add_argument("--peers", type=Path, default=peers, help="folder of the programs and files of `make peers`")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[data.name for data in DATA])
     parser.add_argument("--rounds", type=int, default=5, help="rounds that count")
     parser.add_argument("--keep", action="store_true", help="keep the result, and write docs/performance/ntuple.md")
     parser.add_argument("--prepare", action="store_true", help="only make the files")
-    parser.add_argument("-o", "--out", type=Path, help="where the result goes")
+    parser.add_argument("-o", "--out", type=Path, help="file for the result")
     args = parser.parse_args()
     binaries = args.peers / "bin"
     chosen = [data for data in DATA if not args.only or data.name in args.only]

@@ -2,9 +2,10 @@
 
 The data are those of writing.py: `flat`, 50 columns of floats, and `esd`, 30 columns of `std::vector<float>`.
 Both write them with the same codec and level and the defaults of pages and clusters, with one thread and with two. ROOT
-has a fill context for each thread; its time is that from making the writer to its end, without the time of the same
-loop without Fill. What both wrote is read back and compared: the values of each column, sorted, since ROOT's clusters
-come in the order in which its threads finish. Rounds take turns, the fastest counts, all are kept in the result.
+has a fill context for each thread; its time is that from the creation of the writer to its end, minus the time of the
+same loop without Fill. The two outputs are read back and compared: the values of each column, sorted, because the
+clusters of ROOT are in the order in which its threads finish. Rounds take turns. The fastest counts; the result has
+all.
 
 A run of everything is kept in results/, and as docs/performance/ntuple-writing.md.
 
@@ -44,7 +45,7 @@ def table(kind: str, path: Path) -> dict[str, Any]:
 
 
 def child(kind: str, data: str, out: str, setting: str, threads: str) -> None:
-    """Write with sapwood, and say how long it took and how much memory more than before."""
+    """Write with sapwood; report the time and the additional memory."""
     import psutil
 
     import sapwood

@@ -1,14 +1,15 @@
 """How far reading over a network and work overlap: steps of a file on a slow line, with a task as long as the reading.
 
-A server of our own answers so much later and shares so much bandwidth among all requests. In each round the file is
-read step by step without a task, then with one that takes as much processor time for each step as the reading took
-seconds for one, each from opening the file on, in a process of its own; the ratio is that of the total to the longer
-of the two. Of few clusters the opening and the first of them, beside which there is no task yet, are a larger part.
+A server in this program delays each answer and divides its bandwidth among all requests. In each round, the file is
+read step by step: first without a task, then with a task whose processor time for each step equals the time of reading
+a step. Each reading is a process of its own, timed from opening the file. The ratio is the total time divided by the
+longer of the two. With few clusters, opening the file and reading the first cluster, during which no task runs, are a
+larger part of the time.
 
     benches/overlap.py [--clusters 24 96] [--latency 50] [--bandwidth 20] [--megabytes 36] [--rounds 5] [-o RESULT.json]
         [--keep]
 
-With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes the page of it.
+With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes its page.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def serve(path: Path, latency: float, bandwidth: float, ready: Connection) -> No
 
 
 def write(path: Path, clusters: int, entries: int) -> None:
-    """Write a tree of real numbers, of which a third is left by zlib."""
+    """Write a tree of real numbers that zlib compresses to a third."""
     import numpy as np
 
     import sapwood
@@ -74,7 +75,7 @@ def read(url: str, entries: int, task: float) -> float:
 
 
 def measure(clusters: int, given: argparse.Namespace) -> dict[str, Any]:
-    """Measure with so many clusters, each of them a step."""
+    """Measure with this many clusters; each is a step."""
     entries = int(given.megabytes * 1e6 / (2.8 * COLUMNS) / clusters)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.root"
@@ -103,12 +104,12 @@ def measure(clusters: int, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--clusters", type=int, nargs="*", default=[24, 96])
     arguments.add_argument("--latency", type=float, default=50, help="in milliseconds")
     arguments.add_argument("--bandwidth", type=float, default=20, help="MB/s")
-    arguments.add_argument("--megabytes", type=float, default=36, help="of the file, about")
+    arguments.add_argument("--megabytes", type=float, default=36, help="approximate size of the file in MB")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("-o", "--output", type=Path)
     arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")

@@ -3,13 +3,15 @@
 reader.py ENGINE arrays|again|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...]
           [--passes N] FILE...
 
-arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
-to the last value, and the peak of the process's memory above what it was after the imports (iterate: after each pass);
-imports are not counted. again: the same as arrays, after one reading whose arrays were deleted. With
-sapwood also where the time went: storage, decompression and decoding, and, in all of it,
-the time that the system took and the pages that it provided.
-digest gives, for every branch and every member of an object in it, a hash
-of the values (bit for bit, whatever their layout), the number of numbers, their sum and the sum of their magnitudes.
+- arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
+  to the last value, and the peak of the process's memory above that after the imports (iterate: after each pass).
+  Imports are not counted.
+- again: the same as arrays, after one reading whose arrays were deleted.
+- digest gives, for every branch and every member of an object in it, a hash of the values (bit for bit, whatever their
+  layout), the number of numbers, their sum and the sum of their magnitudes.
+
+For sapwood, the times of storage, decompression and decoding are also given, and, of the whole reading, the time in the
+system and the pages that it provided.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """Reading over a network with latency: sapwood, ROOT and uproot, over root:// and http://.
 
-A proxy of our own stands between, which hands on each piece half the latency later, in both directions, and counts
-requests, bytes and latencies; so all rivals are counted alike. It does not slow connecting down, nor does it limit
-bandwidth. Each reading is a process of its own; its time is from opening the file to having all values, what each has
-to load at first use left out. First it is seen to that what comes over the network equals what is in the file, and how
-many bytes the baskets have that are asked for: what comes beyond them is over-read (the file's own records, what lies
-between baskets, what was fetched in vain, the words of the protocol).
+A proxy in this program forwards each piece after half the latency, in both directions, and counts requests, bytes and
+latencies, for all rivals in the same way. It delays no connection and does not limit the bandwidth. Each reading is a
+process of its own. Its time is from opening the file to having all values, without the modules and libraries that it
+loads at first use. First, the values read over the network are compared with those in the file, and the bytes of the
+requested baskets are counted. All other received bytes are over-read: the file's own records, gaps between baskets,
+unused bytes, and the words of the protocol.
 
-With ``--cluster-size`` the tree is first written anew with such clusters: small ones are where latency tells.
+With ``--cluster-size`` the tree is first rewritten with such clusters: the smaller the clusters, the more the latency
+matters.
 
     benches/remote.py FILE TREE [--cluster-size "1 MB"] [--latency 0 10 50 140] [--rivals-python PYTHON] [--rounds 3]
         [-o RESULT.json] [--keep]
 
 Below 50 ms there is one round less, and a reading that takes over 20 seconds is not repeated. With ``--keep`` the
-result goes to ``benches/results``, and `benches/report.py` makes the page of it.
+result goes to ``benches/results``, and `benches/report.py` makes its page.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ LONG = 20
 """Readings of more seconds are not repeated."""
 
 # Each gets a small file and the URL, the tree's name, the branches (or none for all) and the ranges of entries
-# (likewise), and prints seconds, processor time and entries. Before it is timed it reads the small file, so that what
-# it loads at first use is there; how long that takes is a figure of its own.
+# (likewise), and prints seconds, processor time and entries. Before the timing it reads the small file, which loads
+# everything that is loaded at first use; the time of this is a figure of its own.
 TIMED = """
 import json, os, sys, time
 small, url, tree, branches, ranges = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
@@ -102,7 +103,7 @@ else:
 
 
 def programs() -> dict[str, str]:
-    """Give what each rival runs."""
+    """Give the program of each rival."""
     load = 'sapwood.open(small)["t"].arrays()'
     root = {"imports": "import ROOT", "load": ROOT_LOAD}
     return {
@@ -114,14 +115,14 @@ def programs() -> dict[str, str]:
 
 
 class Choice(NamedTuple):
-    """What is read: branches, or none for all, and ranges of entries, likewise."""
+    """A choice of data: branches (none for all), and ranges of entries (none for all)."""
 
     branches: list[str]
     ranges: list[tuple[int, int]]
 
 
 def choices(names: list[str], entries: int) -> dict[str, Choice]:
-    """Give what the rows of the table read. The sparse one: a thousandth of the entries at each of five places."""
+    """Give the choices of the rows of the table. The sparse one: a thousandth of the entries at each of five places."""
     starts = range(entries // 10, entries, entries // 5)
     return {
         "all": Choice([], []),
@@ -133,7 +134,7 @@ def choices(names: list[str], entries: int) -> dict[str, Choice]:
 
 def measure(rival: str, python: str, small: Path, url: str, tree: str, choice: Choice, limit: float) -> dict[str, Any]:
     """Run one rival in a process of its own."""
-    # ROOT takes a file on this host for a local one, unless it is told.
+    # ROOT treats a file on this host as a local one by default.
     address = url + "?remote=1" if rival.startswith("root") else url
     command = [python, "-W", "ignore", "-c", programs()[rival], str(small), address, tree, *map(json.dumps, choice)]
     try:
@@ -165,7 +166,7 @@ def servers(file: Path, schemes: list[str]) -> Iterator[dict[str, int]]:
 
 
 def agree(file: Path, tree: str, url: str) -> None:
-    """See to it that the network changes nothing."""
+    """Check that the values over the network equal those of the file."""
     import awkward as ak
 
     import sapwood
@@ -190,12 +191,12 @@ def asked(file: Path, tree: str, choice: Choice) -> int:
 
 
 def median(runs: list[dict[str, Any]], what: str) -> float:
-    """Give the middle of what the runs have of something."""
+    """Give the median of a figure over the runs."""
     return statistics.median(run[what] for run in runs if what in run)
 
 
 def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
-    """Sum up the runs of a rival in a line of the table."""
+    """Summarize the runs of a rival in a line of the table."""
     done = [run for run in runs if "wall" in run]
     words = f"{place['scheme']:5} {place['latency_ms']:4g} ms  {place['branches']:6} {place['rival']:11}"
     if not done:
@@ -206,14 +207,14 @@ def line(place: dict[str, Any], runs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("file", type=Path)
     arguments.add_argument("tree")
     arguments.add_argument("--latency", type=float, nargs="*", default=[0, 10, 50, 140], help="in milliseconds")
     arguments.add_argument("--schemes", nargs="*", default=["root", "http"])
     arguments.add_argument(
-        "--rivals-python", default=sys.executable, help="one that has ROOT, and uproot with fsspec-xrootd and aiohttp"
+        "--rivals-python", default=sys.executable, help="a Python with ROOT, and uproot, fsspec-xrootd and aiohttp"
     )
     arguments.add_argument("--rivals", nargs="*", default=["sapwood", "uproot", "root", "root-tuned"])
     arguments.add_argument("--rounds", type=int, default=3)

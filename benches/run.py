@@ -119,7 +119,7 @@ def _ranges(workload: Workload) -> str:
 
 
 def takes_part(engine: str, workload: Workload) -> bool:
-    """Tell whether a rival can do equal work on a workload."""
+    """Return whether a rival can do the same work on a workload."""
     if engine in ("sapwood-4", "sapwood-8"):
         return workload.threads
     if workload.passes > 1:
@@ -144,7 +144,7 @@ def same(ours: dict[str, Any], theirs: dict[str, Any], who: str) -> int:
 
 
 def same_sums(found: dict[str, Any], root: dict[str, list[float]]) -> int:
-    """Check counts and sums against what ROOT holds; give the number of branches compared."""
+    """Compare counts and sums with those of ROOT; give the number of branches compared."""
     compared = 0
     for name, branch in found.items():
         if name not in root:
@@ -238,7 +238,7 @@ def main() -> int:
     """Run as the command line says; the exit code is 1 when a target is missed and --strict is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     peers = HERE.parent / "build" / "peers"
-    parser.add_argument("--peers", type=Path, default=peers, help="where `make peers` put programs and files")
+    parser.add_argument("--peers", type=Path, default=peers, help="folder of the programs and files of `make peers`")
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("SAPWOOD_PEERS_DATA"), help="folder of reference files"
     )
@@ -247,9 +247,9 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="three workloads, two rounds; nothing is kept in docs/")
     parser.add_argument("--rounds", type=int, help="rounds that count (7, with --quick 2)")
-    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="these workloads")
-    parser.add_argument("--skip", nargs="+", metavar="RIVAL", default=[], help="without these rivals")
-    parser.add_argument("--out", type=Path, help="where the result goes (benches/results/, with --quick build/)")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="run only these workloads")
+    parser.add_argument("--skip", nargs="+", metavar="RIVAL", default=[], help="leave out these rivals")
+    parser.add_argument("--out", type=Path, help="file for the result (in benches/results/, with --quick in build/)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a target is missed")
     args = parser.parse_args()
 

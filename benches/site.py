@@ -1,8 +1,8 @@
 """`sapwood lab site` over a local disk, a distant XRootD server and a pool of XRootD servers, in one study.
 
-Starts the servers that it needs, on this machine: one behind a proxy that adds latency, and a redirector with three
-data servers. The files are ESD-like; each storage has files of its own. With ``--keep`` the result goes to
-``benches/results``, and `benches/report.py` makes the page of it.
+The servers are started on this machine: one behind a proxy that adds latency, and a redirector with three data
+servers. The files are ESD-like; each storage has files of its own. With ``--keep`` the result goes to
+``benches/results``, and `benches/report.py` makes its page.
 
     benches/site.py [--root PYTHON-WITH-ROOT] [--jobs 1,2,4] [--files 8] [--latency 20] [--budget 2m] [--keep]
 """
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--root", help="a Python that has ROOT")
     parser.add_argument("--jobs", default="1,2,4", help="numbers of jobs")
     parser.add_argument("--files", type=int, default=8, help="files of each job")
-    parser.add_argument("--latency", type=float, default=20, help="of the distant server, in milliseconds")
+    parser.add_argument("--latency", type=float, default=20, help="latency of the distant server, in milliseconds")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", default="2m", help="begin no measurement of a later round after this time")
     parser.add_argument("--keep", action="store_true", help="keep the result in benches/results")

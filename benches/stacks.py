@@ -1,4 +1,4 @@
-"""Where ROOT was when its process died: handlers of signals that write the stack, and its frames by name."""
+"""The place in ROOT where its process died: signal handlers that write the stack, and its frames by name."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""What a trace costs: processor time of reading a whole tree with a trace, and without one.
+"""The cost of a trace: processor time of reading a whole tree with a trace, and without one.
 
-In one process, which first reads once; then in each round, in any order: without a trace, with one, without one again.
-The two without one show how much of a difference is chance. Medians of the ratios within a round.
+All readings are in one process. It reads once first. Then each round has three readings in random order: without a
+trace, with one, and without one again. The two readings without a trace show how large differences by chance are. The
+results are medians of the ratios within a round.
 
     benches/tracing.py FILE TREE [FILE TREE ...] [--rounds 40] [-o RESULT.json] [--keep]
 
-With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes the page of it.
+With ``--keep`` the result goes to ``benches/results``, and `benches/report.py` makes its page.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def measure(path: Path, tree: str, rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure everything that was asked for."""
+    """Measure everything that was requested."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("files", nargs="+", help="a file and a tree, again and again")
+    arguments.add_argument("files", nargs="+", help="one or more pairs of a file and a tree")
     arguments.add_argument("--rounds", type=int, default=40)
     arguments.add_argument("-o", "--output", type=Path)
     arguments.add_argument("--keep", action="store_true", help="keep the result in benches/results")

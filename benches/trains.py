@@ -1,8 +1,8 @@
 """Trains: what sharing one reading saves, how executors scale, `auto`, a step's cost, what streams take, and coffea.
 
-Give the folder of the reference files (`make peers`). What is measured is printed as JSON, and with ``--keep`` kept in
-``benches/results`` and written down in ``docs/performance/trains.md``. Processor times are given beside the clock's:
-what else runs on the machine disturbs these less.
+The argument is the folder of the reference files (`make peers`). The results are printed as JSON; with ``--keep`` they
+are kept in ``benches/results`` and written to ``docs/performance/trains.md``. Processor times are given in addition to
+wall times, because other programs on the machine have less influence on them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Few(train.Task):
 
 
 class All(train.Task):
-    """Reads all branches, and adds up what is in each."""
+    """Reads all branches, and adds up the values of each."""
 
     branches = ["*"]
 
@@ -57,7 +57,7 @@ class All(train.Task):
 
 
 def flat(layout: Any) -> Any:
-    """Give the numbers of a column, whatever lists they are in."""
+    """Give the numbers of a column, in lists of any depth."""
     while not layout.is_numpy:
         layout = layout.content
     return layout.data
@@ -108,13 +108,13 @@ SCALED: dict[str, tuple[Callable[[], Any], str]] = {
     "all 406 branches": (All, "esd-zlib.root"),
     "Pythia stack": (Stack, "pythia-zlib.root"),
 }
-"""Tasks whose scaling is measured, with what they read."""
+"""Tasks whose scaling is measured, with the files that they read."""
 
 
 def cost(tasks: list[Any], inputs: Any, **options: Any) -> dict[str, float]:
-    """Run and give the clock's time and the processor's, of the whole and inside the tasks.
+    """Run; give the wall time and the processor time, of the whole run and inside the tasks.
 
-    `others` are the processors that were busy meanwhile with what is not of the run, on average.
+    `others` is the average number of processors that were busy with other programs during the run.
     """
     busy, began = host.busy(), time.perf_counter()
     outcome = train.run(tasks, inputs, **options)
@@ -135,7 +135,7 @@ def median(runs: list[dict[str, float]], what: str) -> float:
 
 
 def sharing(folder: Path, repeat: int) -> dict[str, Any]:
-    """Compare a train of three tasks with the three alone: at most 1.25 x the slowest, and the others' computing."""
+    """Compare a train of three tasks with each alone. Bound: 1.25 times the slowest, plus computing of the others."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in [*TASKS, "train"]}
     for _ in range(repeat):
         for name, make in TASKS.items():
@@ -159,13 +159,13 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
 
 
 def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
-    """Run each task alone with more and more jobs on every executor; the rates are those of all jobs together.
+    """Run each task alone with increasing numbers of jobs on every executor. The rates are those of all jobs together.
 
-    The files are links to one, of 85 or 133 MB in clusters of 30 MB, enough for one job of about `seconds`.
-    Starting processes is not in the rates, planning is: opening each file. All numbers of jobs take turns, each with
-    the processes of its own executor alone. `apart`: independent programs, each with its own files: what the
-    machine has to give. `others` are the processors that were busy with something else (Dask's scheduler is, too):
-    where they are many, the rates say little.
+    The files are links to one file, of 85 or 133 MB in clusters of 30 MB, enough for one job of about `seconds`.
+    The rates include planning, which opens each file, but not the start of processes. The numbers of jobs take turns;
+    only the processes of the executor in use run. `apart` are independent programs, each with its own files, which
+    show what the machine can do. `others` are the processors that were busy with other programs (including Dask's
+    scheduler). If there are many, the rates have little meaning.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -202,7 +202,7 @@ def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[
 
 
 def curve(rates: dict[int, list[float]]) -> dict[str, Any]:
-    """Give the median rate for each number of jobs, what two gain, and the least from two on as a part of the most."""
+    """Return the median rate for each number of jobs, the gain of two, and the least rate from two on ÷ the most."""
     medians = {count: statistics.median(values) for count, values in rates.items()}
     several = [rate for count, rate in medians.items() if count > 1]
     return {
@@ -214,7 +214,7 @@ def curve(rates: dict[int, list[float]]) -> dict[str, Any]:
 
 
 def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> train.Dataset:
-    """Make links to a file, so many that reading all of them takes one job some seconds."""
+    """Make this many links to a file: those that one job reads in some seconds."""
     once = min(cost([make()], path, threads=1, read_ahead=0)["cpu"] for _ in range(3))
     place.mkdir()
     for copy in range(max(4, round(seconds / once))):
@@ -225,9 +225,9 @@ def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> t
 def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
     """Run each task with two jobs by `auto`, the default, and by threads and processes alone.
 
-    Each run is in a process of its own, and reads files enough for one job of about `seconds`. The start of
-    processes and planning are in the rates. What two gain is compared with one thread that reads a third of the files.
-    Memory is the peak of the sum of all processes, each counted with the pages that it shares with others.
+    Each run is a separate process, and reads enough files for one job of about `seconds`. The rates include planning
+    and the start of processes. The gain of two jobs is relative to one thread that reads a third of the files.
+    Memory is the peak of the sum over all processes; pages that processes share count once for each.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -322,11 +322,11 @@ def one_program(place: Path, name: str, part: int, count: int) -> None:
     sys.stdin.readline()
     mine = cost([make()], train.Dataset(sources[part::count]), threads=1, read_ahead=0)
     print(mine["entries"], flush=True)
-    os._exit(0)  # what ending a program takes is not of interest
+    os._exit(0)  # the time for ending the program is not measured
 
 
 def overhead(steps: int) -> dict[str, Any]:
-    """Measure what a step costs: of one entry each, with a task that does nothing. Reading is within it."""
+    """Measure the cost of a step of one entry, with a task that does nothing. Reading is included."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "small.root"
@@ -356,7 +356,7 @@ class Nothing(train.Task):
 
 
 def streams(file: Path, counts: list[int], rounds: int) -> dict[str, Any]:
-    """Write more and more streams of the same events in one pass, each run in a process of its own."""
+    """Write increasing numbers of streams of the same events in one pass, each run in a separate process."""
     command = [sys.executable, str(HERE / "trains.py"), str(file), "--one-stream-run"]
     runs: dict[int, list[dict[str, float]]] = {count: [] for count in counts}
     for _ in range(rounds):
@@ -372,7 +372,7 @@ def streams(file: Path, counts: list[int], rounds: int) -> dict[str, Any]:
 
 
 def stream_run(file: Path, count: int) -> dict[str, Any]:
-    """Write streams of 40 branches, each with its part of 20,000 events: together they write as much as ever."""
+    """Write streams of 40 branches that divide 20,000 events, so that the total output is the same for any number."""
     names = [f"Tracks_f{number}" for number in range(39)]
     streams = {
         f"s{n}": (train.Output(f"s{n}.root"), f"event % {count} == {n}", ["event", *names]) for n in range(count)
@@ -390,8 +390,8 @@ def stream_run(file: Path, count: int) -> dict[str, Any]:
 def coffea(rounds: int) -> dict[str, Any]:
     """Run a processor of coffea, the masses of pairs of muons, over a million events like NanoAOD, on one core.
 
-    By coffea's `Runner`, reading with uproot as it is and with sapwood; and as a task of a train. All read the same
-    chunks of 100,000 events, whole clusters, each in a process of its own, where the second of two runs counts.
+    It runs in coffea's `Runner`, which reads with uproot or with sapwood, and as a task of a train. All read the same
+    chunks of 100,000 events, which are whole clusters. Each runs in a separate process; the second of two runs counts.
     """
     runs: dict[str, list[dict[str, float]]] = {"its Runner": [], "its Runner, read by sapwood": [], "a train": []}
     results: list[Any] = []
@@ -430,7 +430,7 @@ def coffea_run(path: Path, way: str) -> dict[str, Any]:
                               chunksize=100_000)  # fmt: skip
     fileset = {"data": {"files": {str(path): "Events"}}}
     found: dict[str, Any] = {}
-    for _ in range(2):  # what is imported and compiled in the first is not of interest
+    for _ in range(2):  # the first includes imports and compilation
         wall, cpu = time.perf_counter(), time.process_time()
         if way == "a train":
             results = train.run(Masses(), fileset, threads=1, read_ahead=0, step_size=100_000)["masses"]
@@ -504,8 +504,8 @@ def page(result: dict[str, Any], file: str) -> str:
                         verdict(of["gain"] >= 1.85) if way == "auto" else "",
                     ]
                 )
-        head = ["two jobs, from start to end", "entries/s", "as fast as one thread", "µs of the processor an entry",
-                "MB of memory", "≥ 1.85"]  # fmt: skip
+        head = ["two jobs, from start to end", "entries/s", "times as fast as one thread",
+                "µs of the processor an entry", "MB of memory", "≥ 1.85"]  # fmt: skip
         parts.append(f"## Without a choice\n\n{' '.join((choice.__doc__ or '').split())}\n\n{table(head, rows)}")
     shared = result["sharing"]
     head = ["seconds", *(f"{name} alone" for name in TASKS), "their sum", "the train", "at most", ""]
@@ -524,8 +524,8 @@ def page(result: dict[str, Any], file: str) -> str:
              f"{about['bytes'] / 1e6:.1f}"] for count, about in written.items() if count.isdigit()]  # fmt: skip
     head = ["", "s of the processor", "s", "MB of memory, at most", "MB written"]
     words = (
-        f"Another stream takes {written['memory of a stream'] / 1e6:.1f} MB of memory. All together take "
-        f"{written['cpu of all to one']:.2f} times the processor time of one that has all entries."
+        f"Each further stream takes {written['memory of a stream'] / 1e6:.1f} MB of memory. All streams together take "
+        f"{written['cpu of all to one']:.2f} times the processor time of one stream with all entries."
     )
     parts.append(f"## Streams\n\n{' '.join((stream_run.__doc__ or '').split())} {words}\n\n{table(head, rows)}")
     if "coffea" in result:
@@ -554,12 +554,12 @@ PARTS = ("sharing", "scaling", "choice", "overhead", "streams", "coffea")
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="of the reference files")
+    parser.add_argument("folder", type=Path, help="folder of the reference files")
     parser.add_argument("--part", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long one job takes, in `scaling`")
-    parser.add_argument("--choice-seconds", type=float, default=10.0, help="how long one job takes, in `choice`")
+    parser.add_argument("--seconds", type=float, default=3.0, help="seconds that one job takes, in `scaling`")
+    parser.add_argument("--choice-seconds", type=float, default=10.0, help="seconds that one job takes, in `choice`")
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--keep", action="store_true", help="keep the result, and write the page")
     parser.add_argument("--page", type=Path, help="only write the page, from this result")
@@ -606,7 +606,7 @@ def main() -> None:
 
 
 def write_page(kept: Path) -> None:
-    """Write down a result that was kept."""
+    """Write the page of a kept result."""
     target = HERE.parent / "docs" / "performance" / "trains.md"
     target.write_text(page(json.loads(kept.read_text()), kept.name))
 

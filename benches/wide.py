@@ -1,4 +1,4 @@
-"""Makes trees of very many branches or clusters with ROOT, unless they are there: wide.py FOLDER."""
+"""Makes trees with a large number of branches or clusters with ROOT, unless they exist: wide.py FOLDER."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workloads and what sapwood is held to on each."""
+"""The workloads and the bounds of sapwood on each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Workload:
-    """A tree in one or many files, and what is read of it: all, or the named branches, or some entries."""
+    """A tree in one or many files, and the part that is read: all, or the named branches, or some entries."""
 
     name: str
     pattern: str  # of the files, under the folder of reference files
@@ -18,21 +18,21 @@ class Workload:
     branches: tuple[str, ...] = ()
     # Whether ROOT's leaf values can be summed for comparison (no objects or collections inside a leaf).
     root_sums: bool = True
-    # Where they cannot: expressions that ROOT evaluates, and where these values are in our arrays.
+    # If they cannot: expressions that ROOT evaluates, and the places of these values in our arrays.
     formulas: dict[str, str] = field(default_factory=dict[str, str])
     # Whether uproot can read it.
     uproot: bool = True
-    # Into what the Python libraries read.
+    # The kind of arrays that the Python libraries read.
     library: str = "ak"
     # Ranges of entries to read one by one (start, stop); empty means everything.
     ranges: tuple[tuple[int, int], ...] = ()
-    # Sum the branches (all float32) instead of reading them: what ROOT's RDataFrame is made for.
+    # Sum the branches (all float32) instead of reading them, the main use of ROOT's RDataFrame.
     sums: bool = False
     # Bounds on ratios: {"root / sapwood": 4.0} says that ROOT takes at least four times as long ...
     targets: dict[str, float] = field(default_factory=dict[str, float])
     # ... and {"sapwood / limit": 2.0} that sapwood takes at most twice as long.
     ceilings: dict[str, float] = field(default_factory=dict[str, float])
-    # How often `iterate` goes over everything, and the memory (MB) it may take above the process after its imports.
+    # Number of passes of `iterate`, and the memory (MB) that it may take above the process after its imports.
     passes: int = 1
     memory: float | None = None
     # Read with four and eight threads, too.
@@ -48,14 +48,14 @@ class Workload:
 
 
 LIMIT, SCALING = "sapwood / limit", "sapwood / sapwood-2"
-# Whole arrays pay for fresh pages, which a loop over entries does not: where nothing else costs, steps are compared.
+# Whole arrays need new pages of memory, a loop over entries does not. If nothing else takes time, steps are compared.
 LIMIT_STEPS = "sapwood-iterate / limit"
 # More threads than processors.
 CROWDED = {"sapwood-2 / sapwood-4": 0.9, "sapwood-2 / sapwood-8": 0.9}
 
 
 def _root(times: float, how: str = "sapwood") -> dict[str, float]:
-    """Ask to be so many times as fast as ROOT, with two threads as its implicit threads, and no slower in steps."""
+    """Require this many times ROOT's speed (two threads: its implicit threads), and steps as fast as whole arrays."""
     return {f"root / {how}": times, f"root-imt / {how}-2": times, "sapwood / sapwood-iterate": 1}
 
 
@@ -84,7 +84,7 @@ EVENT = {
     **{name: f"event..{name}" for name in HEADER},
     **{f"fH.{name}": f"event..fH.{name}" for name in HISTOGRAM},
 }
-"""Every number of an event, but the settings of its histogram that are all alike."""
+"""Every number of an event except the settings of its histogram that are equal in all events."""
 SPLIT = {formula: place.replace("..", ".") for formula, place in EVENT.items()} | {
     "fTracks.fVertex": "event.fTracks.fVertex[3]"
 }

@@ -1,11 +1,11 @@
 """Writing trees from memory: sapwood against ROOT, uproot and the compressor alone, in one run.
 
-Data are made with a fixed seed: `flat` (50 columns of floats), `esd` (30 jagged columns with one counter), `event` (600
-objects of 14 members an entry, split and not), `wide` (2,000 columns, against uproot). Each rival writes the same
-values with the same codec and level; what both wrote is read back and compared before any time is printed. ROOT's time
-is that from its first Fill to Close, without the time of the same loop without Fill. Then ROOT reads both files,
-all entries, with its tree cache: how long that took, and how many calls. Every writing is a process of its
-own; rounds take turns, the fastest counts, all are kept in the result.
+The data are made with a fixed seed: `flat` (50 columns of floats), `esd` (30 jagged columns with one counter), `event`
+(600 objects of 14 members an entry, split and not), `wide` (2,000 columns, against uproot). Each rival writes the same
+values with the same codec and level; the outputs are read back and compared before any time is printed. The time of
+ROOT is that from its first Fill to Close, minus the time of the same loop without Fill. Then ROOT reads all entries of
+both files with its tree cache; the time and the number of calls are measured. Every writing is a process of its own.
+Rounds take turns. The fastest counts; the result has all.
 
 Usage: writing.py --root PYTHON-WITH-ROOT [--out RESULT.json] [--rounds N] [--quick]
 """
@@ -32,11 +32,11 @@ CODECS = {"none": 0, "zlib": 101, "lz4": 404, "zstd": 505, "lzma": 207}
 MEMBERS = ("px", "py", "pz", "e", "x", "y", "z", "t", "chi2", "dedx", "charge", "id", "status", "hits")
 
 LOADED = "import ROOT; ROOT.gSystem.Load('{}');"
-"""What a Python with ROOT runs before it calls one of the functions of root_write.cpp."""
+"""Code that a Python with ROOT runs before it calls one of the functions of root_write.cpp."""
 
 
 def columns(kind: str, quick: bool) -> tuple[np.ndarray[Any, Any] | None, list[np.ndarray[Any, Any]]]:
-    """Give the counts of lists, if there are, and the columns."""
+    """Give the counts of lists, if there are any, and the columns."""
     rng = np.random.default_rng(7)
     rows = {"flat": 400_000, "esd": 40_000, "event": 1500, "wide": 5000}[kind] // (4 if quick else 1)
     number = {"flat": 50, "esd": 30, "event": len(MEMBERS), "wide": 2000}[kind]
@@ -47,7 +47,7 @@ def columns(kind: str, quick: bool) -> tuple[np.ndarray[Any, Any] | None, list[n
         total = int(counts.sum())
     found: list[np.ndarray[Any, Any]] = []
     for i in range(number):
-        # Real data are neither noise nor constant: a few digits of a spread that differs from column to column.
+        # Like real data, neither noise nor constant: a few digits, with a spread that differs between columns.
         values = np.round(rng.gamma(2, 10, total), i % 4).astype(np.float32)
         found.append(np.floor(values) if kind == "event" and i >= 10 else values)
     return counts, found
@@ -88,7 +88,7 @@ def table(kind: str, path: Path) -> dict[str, Any]:
 
 
 def write_with_sapwood(kind: str, data: Path, out: Path, setting: int, split: int, threads: int) -> dict[str, Any]:
-    """Write, and say how long it took and how much memory more than before."""
+    """Write; report the time and the additional memory."""
     import psutil
 
     import sapwood
@@ -127,7 +127,7 @@ def write_with_uproot(kind: str, data: Path, out: Path, setting: int) -> dict[st
 
 
 def same(kind: str, ours: Path, theirs: Path) -> bool:
-    """Compare what two files hold, read with sapwood."""
+    """Compare the contents of two files, read with sapwood."""
     import sapwood
 
     def read(path: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The types of the page: three values each, and what writes and reads them with ROOT and with sapwood."""
+"""The types of the page: three values each, and the code that writes and reads them with ROOT and with sapwood."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Sapwood(NamedTuple):
-    """What sapwood is asked to write: the type, and the options of `mktree` or `mkrntuple`."""
+    """The data that sapwood writes: the type, and the options of `mktree` or `mkrntuple`."""
 
     of: Any
     options: Mapping[str, Any] = {}
@@ -17,7 +17,7 @@ class Case(NamedTuple):
     """A type.
 
     ``$T``, ``$path`` and ``$given`` in a piece of C++ are the type, the path of the file and the three values.
-    A text in place of code that writes, or of what sapwood writes, says why there is none.
+    A text in place of the code that writes, or of the data that sapwood writes, is the reason why there is none.
     """
 
     name: str
@@ -84,7 +84,7 @@ def _container(cpp: str, given: str, values: list[Any], of: str, **more: Any) ->
 
 
 def _class(name: str, of: str, classes: Mapping[str, str], **options: Any) -> tuple[Sapwood, Sapwood]:
-    """Return what writes objects of a class as a tree and as an RNTuple."""
+    """Return the code that writes objects of a class as a tree and as an RNTuple."""
     every = {"value": name, **classes}
     return Sapwood(of, {"classes": every, "records": "class", **options}), Sapwood(of, {"classes": every})
 

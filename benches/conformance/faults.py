@@ -1,6 +1,6 @@
-"""Faults of other readers: scripts of a few lines, each run to see whether the fault is still there.
+"""Faults of other readers: scripts of a few lines, each run to find out whether the fault still exists.
 
-The page `docs/other-readers.md` has those that were seen; the others are only counted.
+The page `docs/other-readers.md` has the faults that still exist; the others are only counted.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ try {
 
 
 class Fault(NamedTuple):
-    """A fault: what is expected, a pattern of what comes instead, and the scripts that show it."""
+    """A fault: the expected result, a pattern of the actual one, and the scripts that show it."""
 
     reader: str
     title: str
     expected: str
     got: str
-    """A regular expression that the output, or how the process ended, has if the fault is there."""
+    """A regular expression that matches the output, or the end of the process, if the fault exists."""
     code: str
     """Python, or for jsroot the arguments of the script `READ`."""
     make: str = ""
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A fault and what came."""
+    """A fault and the actual result."""
 
     fault: Fault
     output: str
@@ -71,7 +71,7 @@ def _limit() -> None:
 
 
 def _run(command: Sequence[str], folder: Path, stack: Path | None = None) -> str:
-    """Run a script; return what it printed last, or how it ended."""
+    """Run a script; return its last output, or the way in which it ended."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", preexec_fn=_limit)
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
     if done.returncode < 0:

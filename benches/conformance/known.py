@@ -283,7 +283,7 @@ UPROOT += [
          r"DeserializationError", "vector<pair<int, double>>", "[[{'first': 1, 'second': 0.5}]]", "", ""),
         ("a `std::vector` of objects in one branch is an error", "`got [[{'x': 1.5}, {'x': 2.5}]]`",
          r"wrong number of bytes", "var * {x: float32}", "[[{'x': 1.5}, {'x': 2.5}]]",
-         ', records="class", split_level=0', "So object-wise and member-wise."),
+         ', records="class", split_level=0', "The result is the same with object-wise and member-wise storage."),
         *[(f"`std::{name}` is refused", "the values", r"cannot produce Awkward Arrays", of, values, "", "")
           for name, of, values in (("deque", "deque<short>", "[[1, 2]]"),
                                    ("forward_list", "forward_list<int>", "[[1, 2]]"),
@@ -371,7 +371,7 @@ NOT_WRITTEN = [
     (r"unknown type: (float|Point)\*", "ROOT has no fields of raw pointers"),
     (r"^ROOT TTree enum", "`TTree::Branch` takes no enumeration; members of classes may be enumerations"),
 ]
-"""Why types are not written: a pattern of what the writer says, and the reason."""
+"""The reasons why types are not written, by patterns of the writer's message."""
 CAUSES = [
     (
         r"^ROOT .*call of no function",
@@ -399,4 +399,4 @@ CAUSES = [
         "an error within a basket does not reach the promise of `treeProcess`: nobody can catch it, and Node.js ends",
     ),
 ]
-"""Why processes die: a pattern of where they do, and the cause."""
+"""The causes of the deaths of processes, by patterns of the place where they died."""

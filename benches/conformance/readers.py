@@ -1,4 +1,4 @@
-"""Children that read and write with one library each, and what their answers are compared with."""
+"""Child processes that read and write with one library each, and the comparison of their answers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from stacks import CATCH, frames  # noqa: E402
 SECONDS = 60.0
 """Processor time for a file."""
 ASLEEP = 90.0
-"""A child that has used no processor time for this long, and waits, waits for ever."""
+"""Seconds without processor time after which a waiting child is taken to wait forever."""
 MEMORY = 8 << 30
 ENTRIES = 100
 TREES = ("TTree", "TNtuple", "TNtupleD")
 NTUPLE = "ROOT::RNTuple"
 FOLDERS = ("TDirectory", "TDirectoryFile")
 SAME = "same"
-"""What the reader says that compared the values by itself."""
+"""The answer of a reader that compared the values itself."""
 PARTS = [("first", "second"), ("key", "value"), ("0", "1"), ("_0", "_1"), ("0", "1", "2"), ("_0", "_1", "_2")]
-"""What readers call the parts of a pair or tuple."""
+"""The names that readers give to the parts of a pair or tuple."""
 
 
 def normal(value: Any, of: str = "") -> Any:
@@ -132,7 +132,7 @@ def agrees(found: Any, case: Case, near: float = 0) -> bool:
 
 
 class Count:
-    """How many things of a file were read, and how many not, with the reasons and the types of columns."""
+    """The numbers of objects and columns of a file that were and were not read, with reasons and types of columns."""
 
     def __init__(self) -> None:
         self.read = self.failed = 0
@@ -469,7 +469,7 @@ class Reader:
 
 
 def _given(case: Case, of: str) -> Any:
-    """Return values as sapwood takes them for a type."""
+    """Return values in the form that sapwood accepts for a type."""
     import awkward as ak
     import numpy as np
 

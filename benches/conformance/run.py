@@ -1,11 +1,11 @@
-"""What sapwood, ROOT, uproot and jsroot read of the same files; `make conformance` writes the pages of it.
+"""Compares how sapwood, ROOT, uproot and jsroot read the same files; `make conformance` writes the pages.
 
     run.py --root .venv-oracle/bin/python --jsroot build/jsroot --files FOLDER --keep
 
-Types: ROOT and sapwood write each type as a tree and as an RNTuple, a file each, and every reader's values are compared
-with those that were written. Files: what each reader can read of real files, by the version of ROOT that wrote them:
-columns (branches or fields) and objects, the first hundred entries. Faults: scripts that show faults of other readers.
-A reader that is not given is left out.
+Types: ROOT and sapwood write each type as a tree and as an RNTuple, a file each, and the values of every reader are
+compared with those that were written. Files: the columns (branches or fields) and objects that each reader can read in
+real files, up to the first hundred entries, by the version of ROOT that wrote them. Faults: scripts that show faults of
+other readers. A reader that is not given is left out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def build_classes(python: str, folder: Path) -> None:
 
 
 class Types(NamedTuple):
-    """The rows of the three tables of types, and what sapwood did not read."""
+    """The rows of the three tables of types, and the types that sapwood did not read."""
 
     rows: list[str]
     unwritten: list[str]
@@ -121,7 +121,7 @@ def _ask(readers: Sequence[Reader], request: dict[str, Any]) -> list[tuple[Reade
 
 
 def _explained(case: str, kind: str, writer: str, why: str) -> str:
-    """Return why a type is not written, with what is known of it."""
+    """Return the reason why a type is not written, with its known cause."""
     for pattern, text in NOT_WRITTEN:
         if re.search(pattern, f"{writer} {kind} {case}: {why}"):
             return text
@@ -248,44 +248,48 @@ def _of(count: Counter[bool]) -> str:
 
 OF_TYPES = """## Types
 
-Each type was written as a tree and as an RNTuple by ROOT and by sapwood, with three values. *all*: every reader gave
-the values that were written; else the readers that gave an error or other values. A dash: the writer did not write this
-type; the next table has the reasons. *split*: each member has a branch of its own; RNTuples have a field for each
-member anyway. Numbers in few bits (`[-8,8,12]`) of RNTuples may differ by 0.01, since a factor is applied that is not a
-power of two.
+ROOT and sapwood wrote each type as a tree and as an RNTuple, with three values.
 
-Only one version of ROOT writes here. Only files of older versions show what those wrote; they are in [Files](#files).
+- *all*: every reader returned the values that were written. Otherwise, the cell names the readers that raised an error
+  or returned other values.
+- A dash: the writer did not write this type; the next table has the reasons.
+- *split*: each member has a separate branch. RNTuples always have a field for each member.
+- Numbers with few bits (`[-8,8,12]`) in RNTuples may differ by 0.01, because they are multiplied by a factor that is
+  not a power of two.
+
+Only one version of ROOT writes these files. [Files](#files) has files of older versions.
 
 | type | TTree, by ROOT | TTree, by sapwood | RNTuple, by ROOT | RNTuple, by sapwood |
 |---|---|---|---|---|
 """
 OF_KINDS = """### Types in these files
 
-Columns of trees and RNTuples in these files, by type and by the version of ROOT that wrote the file: how many sapwood
-read without an error.
+The table has the number of columns of trees and RNTuples that sapwood read without an error, by type and by the version
+of ROOT that wrote the file.
 
 """
 OF_FILES = f"""## Files
 
-Public files, by the version of ROOT in their headers. For each reader: files of which every column (first {ENTRIES}
-entries) and every object was read without an error, and in brackets the columns and objects read. Values are not
-compared here. Readers divide objects into columns in their own ways, so the numbers in brackets differ between them.
-A process that died, or gave no answer in {SECONDS:.0f} s of processor time, counts as a file that was not read. Python
-readers and ROOT have {MEMORY >> 30} GiB of address space.
+The table has public files, by the version of ROOT in their headers. For each reader, it has the number of files of
+which every column (first {ENTRIES} entries) and every object was read without an error, and in brackets the number of
+columns and objects that were read. Values are not compared. Readers divide objects into columns in different ways, so
+the numbers in brackets differ. If a process died, or gave no answer in {SECONDS:.0f} s of processor time, its file
+counts as not read. Python readers and ROOT have {MEMORY >> 30} GiB of address space.
 
 """
 OF_LESS = """### Files that were not read as a whole
 
-The number of things that were not read, and the first of them. [Where processes
-died](other-readers.md#where-processes-died) has the causes of deaths.
+The last column has the number of columns and objects that were not read, and the first error.
+[Where processes died](other-readers.md#where-processes-died) has the causes of deaths.
 
-| file | reader | what |
+| file | reader | not read |
 |---|---|---|
 """
 OF_DEATHS = """## Where processes died
 
-Public files with which a process ended or did not end. The innermost functions, `A < B` if B called A, without those of
-the C and C++ libraries. Most of these files have classes of experiments without dictionaries, which ROOT emulates.
+The table has public files that ended the process of a reader, or with which it did not end. "Where" has the innermost
+functions (`A < B`: B called A), without those of the C and C++ libraries. Most of these files have classes of
+experiments without dictionaries, which ROOT emulates.
 
 | reader | where | files | cause, as far as the functions show |
 |---|---|---|---|
@@ -293,7 +297,7 @@ the C and C++ libraries. Most of these files have classes of experiments without
 
 
 def _ours(types_: Types, real: Files) -> str:
-    """Return what sapwood fails."""
+    """Return the cases in which sapwood fails."""
     text = f"Sapwood {_list(types_.ours, 'gives the values of all types that were written', 'does not read')}."
     if real.rows:
         text += f" It {_list(real.ours, 'reads all files as a whole', 'does not read as a whole')}"
@@ -315,7 +319,7 @@ def page(names: Sequence[str], versions: str, types_: Types, real: Files) -> str
         *types_.rows,
         "\n### What is not written, and why\n\n| type | reason |\n|---|---|",
         *types_.unwritten,
-        "\n### What the readers said\n\n| type | file | reader | what came |\n|---|---|---|---|",
+        "\n### What the readers said\n\n| type | file | reader | error or other values |\n|---|---|---|---|",
         *types_.faults,
     ]
     if real.rows:
@@ -334,10 +338,10 @@ OF_OTHERS = """# Faults of other readers
 
 Made by `make conformance`, which runs each script again; do not edit. {versions}
 
-Found while the readers were compared ([Conformance](conformance.md), [Correctness](correctness.md)). Each fault has
-what it takes, what is expected and what came, so that it can be reported. Public files are in scikit-hep-testdata, in
-the tests of go-hep, or in the validation files of RNTuple. Crashes of ROOT with damaged files are in
-[Correctness](correctness.md#damaged-files-beside-root-and-uproot). {unseen}
+These faults were found by comparing the readers ([Conformance](conformance.md), [Correctness](correctness.md)). Each
+has a script that shows it, the expected result and the actual result, so that it can be reported. The public files are
+in scikit-hep-testdata, in the tests of go-hep, or in the validation files of RNTuple. Crashes of ROOT with damaged
+files are in [Correctness](correctness.md#damaged-files-beside-root-and-uproot). {unseen}
 """
 
 
@@ -362,7 +366,7 @@ def _described(one: Seen) -> str:
     if fault.note:
         text.append(f"{fault.note}\n")
     if fault.files:
-        text.append(f"It takes the public file {', '.join(f'`{name}`' for name in fault.files)}.\n")
+        text.append(f"The script reads the public file {', '.join(f'`{name}`' for name in fault.files)}.\n")
     if fault.make:
         text.append(f"The file is written with sapwood:\n\n```python\nimport sapwood\n{fault.make.strip()}\n```\n")
     if fault.root:
@@ -372,7 +376,7 @@ def _described(one: Seen) -> str:
     else:
         text.append(f"```python\n{fault.code.strip()}\n```\n")
     got = _plain(one.output)[:300].replace("`", "'")
-    text.append(f"Expected: {fault.expected}. Came: `{got}`.")
+    text.append(f"Expected: {fault.expected}. Result: `{got}`.")
     return "\n".join(text)
 
 
@@ -382,7 +386,7 @@ def reader_title(title: str) -> str:
 
 
 ANEW = {("types", PAGE): "\n## Files\n", ("faults", OTHERS): "\n## Where processes died\n"}
-"""Parts that can be kept alone: the heading of what stays as it is, up to the end of the page."""
+"""Parts that can be kept alone: the heading from which the old page stays, up to its end."""
 
 
 def _with_new_part(old: str, new: str, until: str) -> str:

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// As C compilers link by default: functions are found when they are first called, which is in each
-/// new process for what only that calls.
+/// The program is linked as C compilers do by default: a function is looked up at its first call. A function that only
+/// new processes call is therefore looked up in each of them.
 const OPTIONS: [&str; 6] =
     ["--edition=2024", "-Copt-level=3", "-Cpanic=abort", "-Cstrip=symbols", "-Crelro-level=partial", "-o"];
 

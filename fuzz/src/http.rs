@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Parts of the input for requests that are sent together: the start of the file, and its end.
 const FIXED: usize = 2;
 
-/// Reads a file from a server: what a correct server sends is returned as it is, and everything else is an error or bytes.
+/// Reads a file from a server. The bytes of a correct server are returned unchanged; other answers give errors or
+/// bytes.
 pub fn http(data: &[u8]) {
     static SERVER: OnceLock<&Server> = OnceLock::new();
     let server = SERVER.get_or_init(|| Server::start(serve));

@@ -196,7 +196,7 @@ fn part(data: &mut [u8], (offset, length): (u64, u64)) -> Option<&mut [u8]> {
 
 /// Puts the checksums right of the RNTuple whose anchor is there: of the anchor, the envelopes and the pages.
 fn seal(data: &mut [u8], anchor: (u64, u64), open: impl Fn(&[u8]) -> Option<NTuple>) {
-    // Byte count and version stand before the members of the anchor, its checksum behind them.
+    // Byte count and version are before the members of the anchor, its checksum is after them.
     let Some(object) = part(data, anchor).filter(|object| object.len() >= 78) else { return };
     let end = object.len() - 8;
     let sum = checksum(&object[6..end]);
@@ -226,7 +226,7 @@ fn seal(data: &mut [u8], anchor: (u64, u64), open: impl Fn(&[u8]) -> Option<NTup
     }
 }
 
-/// Puts right what stands before and behind an envelope, and the checksum of the header at a place of it; gives its own.
+/// Corrects the type, the length and the checksum of an envelope, and the header's checksum in it; returns its own.
 fn seal_envelope(data: &mut [u8], place: (u64, u64), kind: u64, header: Option<(usize, u64)>) -> Option<u64> {
     let envelope = part(data, place).filter(|envelope| envelope.len() >= 32)?;
     envelope[..8].copy_from_slice(&(kind | place.1 << 16).to_le_bytes());

@@ -1,5 +1,5 @@
 //! Small files without compression whose objects, class descriptions and baskets are edited as an input says. Lengths of
-//! keys, byte counts and references around an edit are put right, so that the damage reaches the decoders.
+//! keys, byte counts and references around an edit are corrected, so that the damage reaches the decoders.
 
 use crate::choices::{Choices, overwrite};
 use crate::{opened, read_all, small_tree};
@@ -29,7 +29,7 @@ const FILES: [&[u8]; 8] = [
 ];
 /// Objects in a file.
 const OBJECTS: usize = 6;
-/// Bytes of a key before its texts, with positions of 32 bits; and those that a basket has behind its texts.
+/// Bytes of a key before its texts, with positions of 32 bits; and bytes of a basket after its texts.
 const KEY: usize = 26;
 const OF_BASKET: usize = 19;
 
@@ -166,8 +166,8 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at.checked_add(4)?)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Replaces bytes of an object by others, and puts the byte counts around them right, and the references to what is
-/// behind them.
+/// Replaces bytes of an object by others. Corrects the byte counts around them, and the references to objects after
+/// them.
 fn splice(content: &mut Vec<u8>, key: usize, range: Range<usize>, new: &[u8]) {
     let difference = new.len().wrapping_sub(range.len()) as u32;
     let mut changes = Vec::new();

@@ -66,10 +66,10 @@ pub fn update(data: &[u8]) {
     }
 }
 
-/// What stands for the bytes of an object beside its fields.
+/// Key for the bytes of an object, next to the keys of its fields.
 const OBJECT: usize = usize::MAX;
 
-/// What could be read: a number for the bytes of each object and the values of each field.
+/// The content that could be read: a hash of the bytes of each object, and of the values of each field.
 type Contents = HashMap<String, HashMap<usize, u64>>;
 
 fn contents(file: &Arc<RootFile>) -> Contents {

@@ -24,7 +24,7 @@ const STATUS: u16 = 4007;
 /// The request for the servers that have a file.
 const LOCATE: u64 = 3027;
 
-/// Opens, reads and lists on a server: what a correct server sends is returned as it is, and everything else is an error
+/// Opens, reads and lists on a server. The bytes of a correct server are returned unchanged; other answers give errors
 /// or bytes.
 pub fn xrootd(data: &[u8]) {
     static SERVER: OnceLock<&Server> = OnceLock::new();
@@ -241,7 +241,7 @@ fn answer(script: &Script, head: &[u8; 24], body: &[u8], choices: &mut Choices<'
     (if damaged { tame(&out, port) } else { out }, !choices.rarely(16))
 }
 
-/// Pages behind their `kXR_status` head.
+/// Pages after their `kXR_status` head.
 fn status(
     script: &Script,
     stream: [u8; 2],

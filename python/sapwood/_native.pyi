@@ -85,7 +85,7 @@ class File:
         """The offset of the first record, in bytes (`fBEGIN`)."""
     @property
     def end(self) -> int:
-        """The offset behind the last record, in bytes (`fEND`)."""
+        """The offset after the last record, in bytes (`fEND`)."""
     @property
     def size(self) -> int:
         """The size of the file, in bytes."""
@@ -111,7 +111,7 @@ class File:
     def compare_checksums(self) -> tuple[int, list[tuple[int | None, str]]]:
         """Compare all records with the checksums in use: return their number, and (offset, error) of the others."""
     def salvage(self, records: Sequence[tuple[int, int]], known: Sequence[int]) -> list[NTuple]:
-        """Make RNTuples of the envelopes among records (first byte behind the key, number of bytes).
+        """Make RNTuples of the envelopes among records (first byte after the key, number of bytes).
 
         Those whose header lies at a known offset are left out.
         """
@@ -361,7 +361,7 @@ class Field:
         """The type of its column; None if it cannot be read or has only sub-fields."""
     @property
     def reason(self) -> str | None:
-        """Why it cannot be read, None where it can."""
+        """The reason why it cannot be read; None if it can."""
     @property
     def left_out(self) -> list[str]:
         """The members that can only be skipped, not decoded, as far as this is known before reading, with reasons."""
@@ -826,7 +826,7 @@ class Output:
         datime
             The date of all records as ROOT packs it, instead of the clock's.
         commit_every
-            Commit after the first cluster that ends this many bytes behind the last commit (0: after each cluster), or
+            Commit after the first cluster that ends this many bytes after the last commit (0: after each cluster), or
             only by `commit` (None).
         atomic
             Whether the file is discarded, and errors say so, if it cannot be written completely.
@@ -837,7 +837,7 @@ class Output:
     ) -> Output:
         """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
     def keep_checksums(self, file: File | None) -> None:
-        """Collect checksums of what is written from now on, besides those that `file`, the same file, has in use."""
+        """Collect checksums of later writes, in addition to those that `file`, the same file, has in use."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with its content."""
     def delete_trees(
@@ -877,7 +877,7 @@ class Output:
     def compression(self, value: int, /) -> None: ...
     @property
     def end(self) -> int:
-        """The offset behind the last record, in bytes (`fEND`)."""
+        """The offset after the last record, in bytes (`fEND`)."""
     def list(self, directory: int) -> builtins.list[tuple[str, int, str, str]]:
         """List the objects of a directory: name, cycle, class and title of each."""
     def find(self, parent: int, name: str) -> int | None:

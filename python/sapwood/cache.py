@@ -1,4 +1,4 @@
-"""Mappings that keep what was used last: objects by their number, arrays by their bytes."""
+"""Mappings that keep the most recently used items: objects limited by their number, arrays by their bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LRUArrayCache", "LRUCache"]
 
 
 class LRUCache(MutableMapping[str, Any]):
-    """A mapping that drops the items that were not used for the longest time when it is full; thread-safe.
+    """A thread-safe mapping that drops the least recently used items when it is full.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class LRUCache(MutableMapping[str, Any]):
 
     @property
     def limit(self) -> int | None:
-        """The most that is kept, None for no limit."""
+        """The largest size; None for no limit."""
         return self._limit
 
     @property
     def current(self) -> int:
-        """How much is kept now."""
+        """The present size."""
         return self._current
 
     def _cost(self, value: Any) -> int:
@@ -46,14 +46,14 @@ class LRUCache(MutableMapping[str, Any]):
         return 1
 
     def __getitem__(self, key: str) -> Any:
-        """Return a value, which then is the last that was used."""
+        """Return a value, which becomes the most recently used one."""
         with self._lock:
             value = self._items.pop(key)
             self._items[key] = value
             return value
 
     def __setitem__(self, key: str, value: Any) -> None:
-        """Keep a value; one that alone is more than the limit is not kept."""
+        """Keep a value, unless it alone exceeds the limit."""
         cost = self._cost(value)
         with self._lock:
             self.pop(key, None)

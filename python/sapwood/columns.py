@@ -64,13 +64,13 @@ def length_of(column: Column) -> int:
 
 @cache
 def _name_of(kind: np.dtype[Any]) -> str:
-    """Return the name of a type; NumPy puts it together each time."""
+    """Return the name of a type, which NumPy would compose at each access."""
     return kind.name
 
 
 @cache
 def _name_given(kind: str) -> str:
-    """Return the name of a type that a name stands for."""
+    """Return NumPy's name of a type that is given by any of its names."""
     return np.dtype(kind).name
 
 
@@ -332,7 +332,7 @@ class Layouts:
 
 
 def flat_union(column: Column) -> Column:
-    """Return a union as Awkward Array takes it: of two types or more, none of them a union; itself where it is so.
+    """Return a union as Awkward Array accepts it: of two or more types, of which none is a union.
 
     Raises
     ------
@@ -366,7 +366,7 @@ def flat_union(column: Column) -> Column:
 
 
 def _flat_types(contents: Sequence[Type]) -> list[Type]:
-    """Return the types of `flat_union` of a union of these types; a single one where it is not a union."""
+    """Return the types of `flat_union` of a union of these types; a single one if it is not a union."""
     flat: list[Type] = []
     for one in contents:
         flat += _flat_types(one[1]) if one[0] == "union" else [one]
@@ -491,14 +491,14 @@ def cut_out(column: Column, start: int, stop: int) -> Column:
 
 
 def _cut_to(places: Array, chosen: Array, content: Column) -> tuple[Array, Column]:
-    """Return what is left of the values of an option or union where only the chosen places are, and those places."""
+    """Return the chosen places of an option or union, counted in the part of the values they need, and that part."""
     own = places[chosen]
     first, end = (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
     return np.where(chosen, places - first, places), cut_out(content, first, end)
 
 
 def joined(pieces: Sequence[Column]) -> Column | None:
-    """Join columns of one type, end to end; None where they hold values of several types."""
+    """Join columns of one type, end to end; return None if they hold values of several types."""
     first = pieces[0]
     if len(pieces) == 1:
         return first
@@ -688,7 +688,7 @@ def _to_numpy(column: Column, typename: str, members: Members | None) -> Array:
             except ValueError as error:  # a name that occurs twice, too many bytes
                 what = classname or f"records of {[name for name, _ in fields]}"
                 raise UnsupportedError(f"NumPy cannot hold {what}: {error}; choose another library") from None
-            # NumPy has names of its own for fields without one.
+            # NumPy makes names for fields without a name.
             for name, (_, array) in zip(out.dtype.names or (), arrays, strict=True):
                 out[name] = array
             return out

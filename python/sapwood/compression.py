@@ -47,7 +47,7 @@ class Compression:
 
     @staticmethod
     def from_code(code: int) -> Compression | None:
-        """Return the setting of a stored number, None where it means "not compressed".
+        """Return the setting of a stored number; None if it means "not compressed".
 
         Codec 0 (numbers below 100, as ROOT 5 wrote them) and codec 3 (`kOldCompressionAlgo`) are zlib.
 
@@ -143,7 +143,7 @@ def decompress(
     chunk
         A `sapwood.source.chunk.Chunk` that contains the blocks.
     cursor
-        A `sapwood.Cursor` at the first of them; it is moved behind the last.
+        A `sapwood.Cursor` at the first block; it is moved to the end of the last one.
     context
         Has no effect.
     compressed_bytes, uncompressed_bytes

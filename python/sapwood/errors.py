@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# In a URL what grants access: the value behind a name of this kind, or a password. The `&` may be that of a page.
+# Secrets of a URL: the value after a name of this kind, or a password. The `&` may be that of an HTML page.
 # Patterns of modules that `import sapwood` loads are text: compiling them would be a good part of that time.
 _SECRET = (
     r"(?i)([?&;#](?:amp;)?(?:authz|auth|authorization|sig|cap\.(?:sym|msg)|x-(?:amz|goog)-[a-z-]+"
     r"|[\w.-]*(?:token|signature|secret|password|passwd|pwd|credential|jwt|(?:api|access|secret|private)[_-]?key))=)"
     r"(?:bearer(?:%20|[ +]))?[^\s&\"'<>]*?(?=[:,;.)\]}]*(?:[\s&\"'<>]|$))"
 )
-# The user and the password before the server; quotes of a page have names. Paths of URLs that were taken for local
-# ones have one slash. A password may have a slash that should have been encoded, if no number of a port is before it.
+# The user and the password before the server; quotes in an HTML page are entities. URLs that were treated as local
+# paths have one slash. A password may have a slash that should have been encoded, unless a port number is before it.
 _USER = (
     r"(?:(?<=\w://)|(?<=\w:/)(?!/))"
     r"((?:[^\s/?#\"<>]|&#x27;|&quot;)+|[^\s/?#\"<>:@\[\]]+:(?!\d*(?:[/?#\s]|$))[^\s?#\"<>]+)@"
 )
-# What a server may repeat of a request.
+# Headers of a request that a server may repeat.
 _HEADER = r"\b((?:Bearer|Basic|Negotiate)(?: |%20)+)[\w.~+/=-]{16,}"
 
 
@@ -100,7 +100,7 @@ def _shown(message: Iterable[object]) -> Iterable[object]:
 
 
 class SapwoodError(Exception):
-    """Base of every error that sapwood raises on its own account."""
+    """Base class of all errors that sapwood raises."""
 
     def __init__(self, *message: object) -> None:
         super().__init__(*_shown(message))
@@ -126,7 +126,7 @@ class UnsupportedTypeError(UnsupportedError, TypeError):
 
 
 class LimitError(SapwoodError):
-    """A stated limit on memory, depth or size would be passed."""
+    """A stated limit on memory, depth or size would be exceeded."""
 
 
 class ArgumentError(SapwoodError, ValueError):
@@ -134,16 +134,16 @@ class ArgumentError(SapwoodError, ValueError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument is of another kind than those that are possible."""
+    """An argument has a type that is not accepted."""
 
 
 def check_kind(name: str, value: object, kind: type | tuple[type, ...], words: str) -> None:
-    """Refuse an argument of another kind than `kind`, which `words` describe.
+    """Refuse an argument that is not of a type in `kind`, which `words` describe.
 
     Raises
     ------
     ArgumentTypeError
-        It is of another kind.
+        The argument has another type.
     """
     if not isinstance(value, kind):
         raise ArgumentTypeError(f"{name} is {words}, not {value!r}")
@@ -154,7 +154,7 @@ class MissingPackageError(ArgumentError, ModuleNotFoundError):
 
 
 class ExpressionError(ArgumentError, SyntaxError):
-    """The text of an expression cannot be understood."""
+    """The text of an expression cannot be parsed."""
 
     def __str__(self) -> str:
         """Return the message as it is (SyntaxError would leave it out)."""
@@ -162,14 +162,14 @@ class ExpressionError(ArgumentError, SyntaxError):
 
 
 class NotFoundError(SapwoodError, KeyError):
-    """A key, tree or branch of that name is not there."""
+    """No key, tree or branch has that name."""
 
     key: str | None = None
-    """The name that is not there, if it was looked up in a directory or tree."""
+    """The missing name, if it was looked up in a directory or tree."""
     because: str = ""
-    """Why it is not there."""
+    """The reason why it is missing."""
     keys: Sequence[str] | None = None
-    """Names that are there."""
+    """The names that exist."""
     file_path: str | None = None
     object_path: str | None = None
 
@@ -296,14 +296,14 @@ _FEW = 10
 
 
 def near_it(name: str, names: Iterable[str], listing: str = "") -> str:
-    """Return what an error about a missing name adds: similar names, or all if they are few, and how to list all.
+    """Return the hint of an error about a missing name: similar names, or all if they are few, and how to list all.
 
     Parameters
     ----------
     name
-        The name that is missing.
+        The missing name.
     names
-        Those that are there.
+        The names that exist.
     listing
         The call that lists them, such as ``keys()``.
     """

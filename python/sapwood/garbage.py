@@ -11,7 +11,7 @@ from contextlib import contextmanager
 def no_garbage() -> Generator[None]:
     """Suspend garbage collection in a block that makes many objects, all of them needed.
 
-    It would run again and again, which costs more than making them where fields are many.
+    Otherwise it would run many times, which can cost more than making the objects.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -57,7 +57,7 @@ class _Classes(Mapping[str, NamedClass]):
 classes: Mapping[str, NamedClass] = _Classes()
 """The C++ classes that have Python classes, by name."""
 unknown_classes: Mapping[str, NamedClass] = {}
-"""Empty: objects of all classes are read by what their file says of the class."""
+"""Empty: objects of all classes are read with the descriptions in their file."""
 
 
 def class_named(classname: str, version: int | None = None, custom_classes: Mapping[str, Any] | None = None) -> Any:
@@ -70,12 +70,12 @@ def class_named(classname: str, version: int | None = None, custom_classes: Mapp
     version
         A version, or None for all.
     custom_classes
-        Where to look, instead of in `classes`.
+        A mapping to search instead of `classes`.
 
     Raises
     ------
     NotFoundError
-        No Python class stands for it.
+        There is no Python class for it.
     """
     if custom_classes is not None:
         if classname not in custom_classes:
@@ -104,4 +104,4 @@ def classname_version(encoded_classname: str) -> int | None:
 
 
 def reset_classes() -> None:
-    """Do nothing: no classes are generated that could be forgotten."""
+    """Do nothing: there are no generated classes to forget."""

@@ -1,4 +1,4 @@
-"""How C++ types and classes are spelt: names of numbers, and classes as identifiers."""
+"""The spelling of C++ types and classes: names of numbers, and classes as identifiers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def classname_decode(encoded: str) -> tuple[str, int | None]:
     Raises
     ------
     ArgumentError
-        It is none.
+        `classname_encode` did not make it.
     """
     # The underscore after a code belongs to it: `_5f_v2` ends in no version, it is the `_v2` of the C++ name.
     found = re.fullmatch(_ENCODED, encoded)

@@ -90,7 +90,7 @@ def TGraph(  # noqa: N802
     bends
         By how much the ends of the bars are displaced: those of x, lower and upper, and those of y.
     title
-        Title; texts behind semicolons are those of the axes.
+        Title; texts after semicolons are those of the axes.
 
     Raises
     ------

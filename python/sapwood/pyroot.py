@@ -1,4 +1,4 @@
-"""What converts objects to and from PyROOT, in the module in which uproot has it."""
+"""Conversion of objects to and from PyROOT, in the module in which uproot has it."""
 
 from __future__ import annotations
 

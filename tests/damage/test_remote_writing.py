@@ -14,7 +14,7 @@ import xrootd_servers
 import sapwood
 from sapwood.writing import output
 
-pytest.importorskip("aiohttp", reason="needs aiohttp (an extra: remote)")
+pytest.importorskip("aiohttp", reason="needs aiohttp (pip install aiohttp)")
 
 
 def test_no_file_is_lost_without_a_word(tmp_path: Path) -> None:
@@ -23,12 +23,12 @@ def test_no_file_is_lost_without_a_word(tmp_path: Path) -> None:
 
 
 def test_no_object_of_s3_is_lost_without_a_word(tmp_path: Path) -> None:
-    pytest.importorskip("s3fs", reason="needs s3fs")
+    pytest.importorskip("s3fs", reason="needs s3fs (pip install s3fs)")
     assert remote_writing.check(tmp_path, 8, storage="s3") == 0
 
 
 def test_no_file_of_xrootd_is_lost_without_a_word() -> None:
-    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (an extra: xrootd)")
+    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (pip install sapwood[xrootd])")
     xrootd_servers.program("xrootd")
     # In a process of its own: the client takes its settings from the environment once.
     script = str(Path(remote_writing.__file__))
@@ -37,7 +37,7 @@ def test_no_file_of_xrootd_is_lost_without_a_word() -> None:
 
 
 def test_a_file_of_xrootd_is_written_and_continued() -> None:
-    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (an extra: xrootd)")
+    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (pip install sapwood[xrootd])")
     with xrootd_servers.single({}, "all.export / r/w\n") as server:
         server.data.chmod(0o777)
         url = server.url("deep/down/a.root")

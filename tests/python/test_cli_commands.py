@@ -651,7 +651,7 @@ def on_a_terminal(*words: object) -> tuple[bytes, bytes]:
 
 
 def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("rich", reason="needs rich (an extra: run)")
+    pytest.importorskip("rich", reason="needs rich (pip install sapwood[run])")
     shown, _ = on_a_terminal("run", EXAMPLES / "dimuon.py", "-i", folder, "-t", "Events", "-o", tmp_path / "o")
     assert b"entries/s" in shown and b"files" in shown
 
@@ -660,7 +660,7 @@ def test_progress_is_shown_on_a_terminal(folder: Path, tmp_path: Path) -> None:
     "words", [("convert", "{nano}:Events", "{out}"), ("check", "--deep", "{nano}"), ("diff", "{nano}", "{nano}")]
 )
 def test_bytes_that_are_read_are_shown_on_a_terminal(folder: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    pytest.importorskip("rich", reason="needs rich (an extra: run)")
+    pytest.importorskip("rich", reason="needs rich (pip install sapwood[run])")
     places = {"nano": folder / "nano_1.root", "out": tmp_path / "o.jsonl"}
     shown, printed = on_a_terminal(*(word.format(**places) for word in words))
     assert b"bytes" in shown and b"read," in shown

@@ -31,7 +31,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     return set(done.stdout.split())
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash (apt-get install bash)")
 def test_bash_completes_commands_options_and_files(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,7 +45,7 @@ def test_bash_completes_commands_options_and_files(
     assert completed(script, "lab", "event", "--qui") == {"--quick", "--quiet"}
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh (apt-get install zsh)")
 def test_zsh_completes_commands_options_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "events.root").touch()
     (tmp_path / "_sapwood").write_text(printed(capsys, "completion", "zsh"))
@@ -75,7 +75,7 @@ type() {{
     assert [line.partition(">")[0] for line in done.stdout.splitlines() if ">" in line] == list(lines.values())
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish (apt-get install fish)")
 def test_fish_completes_commands_options_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "events.root").touch()
     (tmp_path / "sapwood.fish").write_text(printed(capsys, "completion", "fish"))

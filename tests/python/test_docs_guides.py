@@ -127,7 +127,7 @@ SHELL = "import subprocess; subprocess.run({0!r}, shell=True, check=True)\n"
 @pytest.mark.parametrize("page", SETUP)
 def test_every_block_of_the_guide_runs(page: str, tmp_path: Path) -> None:
     for needed in ("hist", *(("duckdb", "dask.dataframe", "polars", "pyarrow") if page == "frames.md" else ())):
-        pytest.importorskip(needed, reason="the guides use it")
+        pytest.importorskip(needed, reason=f"needs {needed} (pip install sapwood[all])")
     found = re.findall(r"```(python|sh)\n(.*?)```", (GUIDES / page).read_text(encoding="utf-8"), re.DOTALL)
     blocks = [code if kind == "python" else "".join(map(SHELL.format, code.splitlines())) for kind, code in found]
     assert blocks
@@ -186,8 +186,8 @@ def test_the_descriptions_of_sites_in_the_guide_are_simulated(
 def test_the_task_and_the_dataset_of_the_guide_are_run_by_the_command_of_the_guide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("hist", reason="the guide uses it")
-    pytest.importorskip("yaml", reason="YAML descriptions need PyYAML")
+    pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
+    pytest.importorskip("yaml", reason="needs PyYAML (pip install pyyaml)")
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
     exec(EVENTS.replace("n = 300", "n = 6000"), scope)

@@ -25,7 +25,7 @@ MADE = {
 @pytest.mark.parametrize("page", MADE)
 def test_every_block_of_the_page_runs(page: str, tmp_path: Path) -> None:
     for needed in ("hist", "mplhep", "pandas", "duckdb", "pyarrow"):
-        pytest.importorskip(needed, reason=f"the pages need {needed}")
+        pytest.importorskip(needed, reason=f"needs {needed} (pip install sapwood[all] mplhep)")
     blocks = re.findall(r"```(python|sh)\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) > 1
     lines = [code if kind == "python" else "".join(map(SHELL.format, code.splitlines())) for kind, code in blocks]

@@ -16,7 +16,7 @@ BENCH = Path(__file__).resolve().parents[2] / "benches" / "frames.py"
 @pytest.fixture(scope="module")
 def bench() -> Any:
     for package in ("duckdb", "polars", "pyarrow"):
-        pytest.importorskip(package, reason=f"{package} is not installed")
+        pytest.importorskip(package, reason=f"needs {package} (pip install sapwood[frames])")
     spec = importlib.util.spec_from_file_location("frames_bench", BENCH)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -302,7 +302,7 @@ def test_other_libraries_take_arrays_through_dlpack(path: Path, library: str, mo
 @pytest.mark.parametrize("library", ["torch", "jax"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_pytorch_and_jax_take_each_number_type(tmp_path: Path, library: str, shuffle: bool) -> None:
-    module = pytest.importorskip(library, reason=f"{library} is not installed")
+    module = pytest.importorskip(library, reason=f"needs {library} (pip install {library})")
     kinds = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
     n = np.arange(ENTRIES)
     data = {kind: (n % 2 if kind == "bool" else n % 100).astype(kind) for kind in kinds}
@@ -347,7 +347,7 @@ def test_pytorch_and_jax_take_each_number_type(tmp_path: Path, library: str, shu
 
 
 def test_jax_gets_no_whole_numbers_that_it_would_cut_off(tmp_path: Path) -> None:
-    jax = pytest.importorskip("jax", reason="jax is not installed")
+    jax = pytest.importorskip("jax", reason="needs JAX (pip install --group test)")
     path = tmp_path / "file.root"
     with sapwood.recreate(path) as file:
         file["t"] = {"small": np.array([-(2**31), 2**31 - 1]), "large": np.array([0, 2**31])}

@@ -13,7 +13,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
 
-pytest.importorskip("dask.array", reason="needs dask (an extra: dask)")
+pytest.importorskip("dask.array", reason="needs dask (pip install sapwood[dask])")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_arguments_that_exclude_each_other(folder: Path) -> None:
 
 
 def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
-    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     found = sapwood.dask(f"{folder}/[ab].root:t", step_size=5)
     assert (found.npartitions, found.divisions, len(found)) == (4, (0, 5, 10, 15, 20), 20)
     chosen = found[found.x > 12].jets
@@ -108,7 +108,7 @@ def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
 
 
 def test_forms_are_mapped_and_the_fields_that_are_needed_read(folder: Path) -> None:
-    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     mapping: Any = import_module("uproot._dask").TrivialFormMapping()
     options: dict[str, Any] = {"form_mapping": mapping, "ak_add_doc": {"__doc__": "title", "typename": "typename"}}
     for opened in (True, False):
@@ -125,7 +125,7 @@ def test_forms_are_mapped_and_the_fields_that_are_needed_read(folder: Path) -> N
 
 
 def test_arrays_that_differ_in_documentation_or_reports_are_kept_apart(folder: Path) -> None:
-    pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     for name in ("typename", "title"):
         found = sapwood.dask(f"{folder}/a.root:t", ak_add_doc={name: name})
         assert list(found.x.form.parameters) == [name]
@@ -147,7 +147,7 @@ def test_what_is_not_given_to_uproot_is_not_given(folder: Path) -> None:
 
 
 def test_a_report_names_files_that_failed(folder: Path) -> None:
-    pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     import dask
 
     files = [f"{folder}/a.root:t", f"{folder}/absent.root:t"]
@@ -159,7 +159,7 @@ def test_a_report_names_files_that_failed(folder: Path) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 300])
 def test_a_report_names_files_that_were_cut_off(folder: Path, tmp_path: Path, length: int) -> None:
-    pytest.importorskip("dask_awkward", reason="needs dask-awkward")
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     import dask
 
     (tmp_path / "cut.root").write_bytes((folder / "a.root").read_bytes()[:length])
@@ -198,7 +198,7 @@ def test_partitions_are_written_as_files(folder: Path, tmp_path: Path) -> None:
 
 
 def test_arrays_of_dask_awkward(folder: Path, tmp_path: Path) -> None:
-    dask_awkward = pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    dask_awkward = pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     files = [f"{folder}/a.root:t", f"{folder}/b.root:t"]
     array = sapwood.dask(files, step_size=4)
     assert array.npartitions == 6
@@ -214,7 +214,7 @@ def test_arrays_of_dask_awkward(folder: Path, tmp_path: Path) -> None:
 
 
 def test_parts_of_fields_are_records_as_in_arrays(tmp_path: Path) -> None:
-    pytest.importorskip("dask_awkward", reason="needs dask-awkward (an extra: dask)")
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     path = f"{tmp_path}/nested.root"
     with sapwood.recreate(path) as file:
         file.mkrntuple("n", {"a": [{"i": i, "sub": {"i": i, "v": [i] * i}} for i in range(6)], "b": np.arange(6)})

@@ -179,7 +179,7 @@ def test_fragments_are_scanned_with_the_arguments_of_arrow(path: Path, table: An
 
 
 def test_datafusion_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
-    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion")
+    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion (pip install --group test)")
     context = datafusion.SessionContext()
     context.register_dataset("events", sapwood.dataset(f"{path}:t"))
     wanted = "SELECT sum(f8) AS s, count(*) AS n FROM events WHERE sorted BETWEEN 0 AND 9"
@@ -191,7 +191,7 @@ def test_datafusion_reads_the_columns_and_clusters_it_needs(path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["register_table", "read_table"])
 def test_datafusion_passes_columns_and_filters_on_where_it_takes_a_table(path: Path, way: str) -> None:
-    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion")
+    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion (pip install --group test)")
     context, events = datafusion.SessionContext(), sapwood.dataset(f"{path}:t")
     column = datafusion.col
     if way == "register_table":

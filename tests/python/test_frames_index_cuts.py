@@ -147,7 +147,7 @@ def test_trains_and_copies_skip_by_nullable_fields(nullable: tuple[Path, Path], 
 
 def arrow_filters() -> Iterator[tuple[str, Any, int]]:
     """Yield filters with a name, and how many entries they must skip at least."""
-    pc = pytest.importorskip("pyarrow.compute")
+    pc = pytest.importorskip("pyarrow.compute", reason="needs pyarrow (pip install sapwood[frames])")
     opt, whole, flag, n = (pc.field(name) for name in ("opt", "whole", "flag", "n"))
     yield from (
         ("greater", opt > 55, 550), ("less", opt < 0, 600), ("not", ~(opt < 55), 250), ("flag", flag, 300),
@@ -174,7 +174,7 @@ def test_filters_of_arrow_skip_by_nullable_fields(nullable: tuple[Path, Path]) -
 
 
 def test_filters_of_polars_skip_by_nullable_fields(nullable: tuple[Path, Path]) -> None:
-    pl = pytest.importorskip("polars")
+    pl = pytest.importorskip("polars", reason="needs Polars (pip install sapwood[frames])")
     opt, whole, flag, n = (pl.col(name) for name in ("opt", "whole", "flag", "n"))
     filters: list[tuple[Any, int]] = [
         (opt > 55, 250), (opt < -1, 250), (~(opt > 55), 50), (flag, 300), (~flag, 300), (whole == 100, 550),
@@ -196,7 +196,7 @@ def test_filters_of_polars_skip_by_nullable_fields(nullable: tuple[Path, Path]) 
 
 
 def test_queries_of_duckdb_skip_by_nullable_fields(nullable: tuple[Path, Path]) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
     for where, least in (
         ("whole = 100", 550), ("whole NOT IN (100, 120)", 0), ("whole IS NULL AND n < 50", 550),
         ("whole IN (100, 120)", 500),
@@ -214,7 +214,7 @@ def test_queries_of_duckdb_skip_by_nullable_fields(nullable: tuple[Path, Path]) 
 
 
 def test_nullable_columns_of_arrow_skip(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     path = tmp_path / "arrow.root"
     with sapwood.recreate(path, index=True) as file:
         table = file.mkrntuple("t", pa.table({"x": pa.array([], pa.int32())}), cluster_entries=10)
@@ -325,10 +325,8 @@ def _errors(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "getitem", lambda: table["opd"]
     dataset = sapwood.dataset(f"{path}:t")
     yield "dataset", lambda: dataset.to_table(["opd"])
-    yield (
-        "dataset filter",
-        lambda: dataset.to_table(["n"], filter=pytest.importorskip("pyarrow.compute").field("opd") > 3),
-    )
+    pc = pytest.importorskip("pyarrow.compute", reason="needs pyarrow (pip install sapwood[frames])")
+    yield "dataset filter", lambda: dataset.to_table(["n"], filter=pc.field("opd") > 3)
     yield "dataset explain", lambda: dataset.explain(["opd"])
 
 

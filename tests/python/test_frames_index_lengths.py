@@ -175,7 +175,7 @@ def test_a_train_skips_zones_with_shorter_lists(files: tuple[Path, Path]) -> Non
 
 
 def test_filters_of_arrow_skip_by_lengths(files: tuple[Path, Path]) -> None:
-    pc = pytest.importorskip("pyarrow.compute")
+    pc = pytest.importorskip("pyarrow.compute", reason="needs pyarrow (pip install sapwood[frames])")
     length = pc.list_value_length(pc.field("lists"))
     filters: list[tuple[Any, int]] = [
         (length >= 9, 360), (length > 8, 360), (length == 9, 360), (~(length < 9), 360), (length < 9, 0),
@@ -190,7 +190,7 @@ def test_filters_of_arrow_skip_by_lengths(files: tuple[Path, Path]) -> None:
 
 
 def test_filters_of_polars_skip_by_lengths(files: tuple[Path, Path]) -> None:
-    pl = pytest.importorskip("polars")
+    pl = pytest.importorskip("polars", reason="needs Polars (pip install sapwood[frames])")
     length = pl.col("lists").list.len()
     filters: list[tuple[Any, int]] = [
         (length >= 9, 360), (length > 8, 360), (length == 9, 360), (~(length < 9), 360), (length < 9, 0),

@@ -555,7 +555,7 @@ def test_unused_branches_are_found(tmp_path: Path) -> None:
 
 
 def test_a_usage_of_one_tree_says_nothing_of_others(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     file, trace, names = tmp_path / "two.root", tmp_path / "t.parquet", tmp_path / "used.txt"
     with sapwood.recreate(file) as made:
         made.mktree("Events", events(4000))
@@ -637,7 +637,7 @@ def test_patterns_name_branches(tmp_path: Path) -> None:
 
 
 def test_members_of_objects_are_used_by_their_paths(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     chance = np.random.default_rng(1)
     hits = ak.unflatten(ak.zip({name: chance.random(50_000) for name in "pq"}), np.full(10_000, 5))
     points = ak.zip({name: chance.random(10_000) for name in "xyz"})
@@ -671,7 +671,7 @@ def test_names_with_marks_of_patterns_are_left_out_as_they_are(tmp_path: Path) -
 
 
 def test_a_trace_says_which_branches_are_used(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="traces are saved by pyarrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     file = write(tmp_path / "events.root")
     with sapwood.trace(tmp_path / "t.parquet"):
         sapwood.open(f"{file}:T").arrays(["met", "pt"])

@@ -225,7 +225,7 @@ def test_files_of_equal_name(path: Path, tmp_path: Path) -> None:
 
 
 def test_what_has_no_effect_is_refused(traced: Trace, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     file = path.with_name("refused.parquet")
     traced.save(file)
     for words, said in [
@@ -268,7 +268,7 @@ def test_ctrl_c_ends_it(traced: Trace, server: Server) -> None:
 
 
 def test_the_command(traced: Trace, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     file = tmp_path / "t.parquet"
     traced.save(file)
     assert main(["replay", str(file), "--latency", "140ms", "--bandwidth", "1Gbit/s"]) == 0

@@ -677,7 +677,7 @@ def ssh(tmp_path: Path) -> Iterator[str]:
     """Start an SSH server on this machine; gives the command that logs in, with {host} for the host."""
     server = shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}")
     if server is None or shutil.which("ssh") is None or os.getuid():
-        pytest.skip("needs an SSH client and server, and to be root")
+        pytest.skip("needs SSH (apt-get install openssh-client openssh-server), and to be root")
     place = tmp_path / "ssh"
     place.mkdir(mode=0o700)
     for name in ("host", "user"):

@@ -50,7 +50,7 @@ def test_steps_that_are_not_ranges_of_entries(path: Path, steps: Any) -> None:
 
 
 def test_a_pattern_of_files_in_an_archive(path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("fsspec", reason="needs fsspec")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(path, "a.root")
         archive.write(path, "b.root")
@@ -59,7 +59,7 @@ def test_a_pattern_of_files_in_an_archive(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["checksum", "cut", "other"])
 def test_an_archive_that_is_damaged(path: Path, tmp_path: Path, damage: str) -> None:
-    pytest.importorskip("fsspec", reason="needs fsspec")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.write(path, "a.root")
     whole = bytearray((tmp_path / "a.zip").read_bytes())

@@ -281,7 +281,7 @@ def test_lists_of_records_and_missing_values_are_joined(tmp_path: Path) -> None:
 
 
 def test_datasets_frames_and_histograms_use_it(path: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     copy = write(tmp_path / "other.root", add=0.5)
     files = [f"{path}:t", f"{copy}:t"]
 

@@ -102,7 +102,7 @@ def test_with_a_cut_and_in_other_libraries(path: Path, everything: Any) -> None:
         assert (
             np.concatenate([np.asarray(s[0]) for s in part]) == inside[np.argsort(run[inside], kind="stable")]
         ).all()
-        pandas = pytest.importorskip("pandas", reason="needs pandas (an extra: frames)")
+        pandas = pytest.importorskip("pandas", reason="needs pandas (pip install sapwood[frames])")
         frame = pandas.concat(list(tree.iterate(["x", "run"], group_by="run", library="pd")))
         assert (frame.index == order).all()
         assert (frame.x == x[order]).all()

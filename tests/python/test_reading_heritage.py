@@ -20,7 +20,7 @@ import sapwood
 FOLDER = Path(os.environ.get("SAPWOOD_HERITAGE", Path(__file__).parents[2].parent / "shared" / "heritage"))
 pytestmark = [
     pytest.mark.corpus,
-    pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the files of CERNLIB are not there: {FOLDER}"),
+    pytest.mark.skipif(not FOLDER.is_dir(), reason=f"needs the files of CERNLIB in {FOLDER}"),
 ]
 
 

@@ -373,7 +373,7 @@ def test_an_object_that_was_read_takes_the_name_of_its_key(tmp_path: Path) -> No
 def test_a_profile_keeps_its_sums_under_another_name(tmp_path: Path) -> None:
     """They are in the array of a base class of a base class."""
     profile = (
-        pytest.importorskip("hist", reason="needs hist")
+        pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
         .Hist.new.Reg(2, 0, 2)
         .Mean()
         .fill([0.5, 1.5, 1.5], sample=[1, 2, 4])

@@ -71,7 +71,7 @@ def answering(answer: Callable[[socket.socket, bytes], None]) -> Generator[str]:
 
 
 def test_a_file_system_that_does_not_answer_has_a_time_limit() -> None:
-    pytest.importorskip("aiohttp", reason="needs aiohttp (an extra: remote)")
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install aiohttp)")
     began = time.monotonic()
     with answering(lambda _connection, _request: time.sleep(60)) as place:
         with pytest.raises(sapwood.StorageError, match="timeout"):
@@ -84,7 +84,7 @@ def test_a_file_system_that_does_not_answer_has_a_time_limit() -> None:
 @pytest.mark.parametrize("handler", [None, "fsspec"])
 def test_files_that_are_compressed_on_the_way_are_named(handler: str | None) -> None:
     """The size is that of the whole file; each answer is the whole file in gzip."""
-    pytest.importorskip("aiohttp", reason="needs aiohttp (an extra: remote)")
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install aiohttp)")
     with sapwood.recreate(stream := io.BytesIO()) as file:
         file.mktree("t", {"n": np.random.default_rng(1).normal(size=400_000)})
     data = stream.getvalue()

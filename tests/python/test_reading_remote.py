@@ -24,7 +24,7 @@ path, local, server = far_events.path, far_events.local, far_events.server
 
 
 def test_every_way_gives_the_same(path: Path, local: Any, server: Server) -> None:
-    pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     import fsspec
 
     fsspec.filesystem("memory").pipe("/far/events.root", path.read_bytes())

@@ -82,7 +82,7 @@ def test_options_that_nobody_knows(server: Server, local: Any) -> None:
     handlers = [f"{kind}handler" for kind in ("", "file_", "http_", "object_", "s3_", "xrootd_")]
     with sapwood.open(url, **dict.fromkeys(handlers, type(server))) as file:
         assert ak.array_equal(file["t"].arrays(["id"]), local[["id"]])
-    pytest.importorskip("aiohttp", reason="without it there is nothing to pass them on to (pip install aiohttp)")
+    pytest.importorskip("aiohttp", reason="needs aiohttp, which gets the options (pip install aiohttp)")
     listings: dict[str, Any] = {"use_listings_cache": False, "listings_expiry_time": 3, "max_paths": 5}
     theirs: list[dict[str, Any]] = [listings, {"skip_instance_cache": True}, {"asynchronous": False, "loop": None}]
     for options in theirs:
@@ -120,7 +120,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], said: str) -> None:
 
 def test_options_that_fsspec_drops(server: Server, path: Path) -> None:
     """What would be dropped is refused: replicas always, and of a file system with one request at a time more."""
-    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     pytest.importorskip("aiohttp", reason="needs aiohttp (pip install --group test)")
     memory = fsspec.filesystem("memory")
     memory.pipe("/dropped.root", path.read_bytes())
@@ -143,7 +143,7 @@ def test_options_that_fsspec_drops(server: Server, path: Path) -> None:
 
 def test_options_that_a_file_system_has_too(path: Path) -> None:
     """It gets them: what one with one request at a time takes by the same name does not do nothing."""
-    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     from fsspec.implementations.memory import MemoryFileSystem
 
     class Patient(MemoryFileSystem):
@@ -170,7 +170,7 @@ def test_options_that_a_file_system_has_too(path: Path) -> None:
 @pytest.mark.parametrize("options", [{"timeout": 1, "retries": 0}, {"deadline": 1.5}])
 def test_a_file_system_that_hangs(path: Path, options: dict[str, Any]) -> None:
     """Its requests have the time that others have, and nobody waits for them beyond the deadline."""
-    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     from fsspec.asyn import AsyncFileSystem
 
     data = path.read_bytes()
@@ -323,7 +323,7 @@ def test_on_the_command_line(server: Server, tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_files_inside_archives(path: Path, local: Any, tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "e.root").write_bytes(path.read_bytes())
     held = shutil.make_archive(str(tmp_path / "held"), kind, tmp_path / "in")
@@ -460,7 +460,7 @@ def test_urls_are_no_local_folders_and_have_no_secrets_in_results(
 
 
 def test_secrets_behind_a_hash_are_not_in_traces(server: Server, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])")
     url = f"{server.url(next(iter(server.files)))}#token=hunter2hunter"
     assert main(["trace", "-o", str(tmp_path / "t.parquet"), "ls", url]) == 0
     rows = str(parquet.read_table(tmp_path / "t.parquet").to_pydict())

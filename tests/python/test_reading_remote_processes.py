@@ -166,7 +166,7 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize("how", ["deadline", "interrupt"])
 def test_objects_and_streams_end_at_once(between: bytes, how: str) -> None:
     """Also what is no column of `arrays`: an object, a stream of Arrow."""
-    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     error: Any = KeyboardInterrupt if how == "interrupt" else Exception
     try:

@@ -151,7 +151,7 @@ def test_anonymously(data: Path, tmp_path: Path) -> None:
 
 
 def test_patterns(data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("s3fs", reason="buckets are listed by s3fs (pip install s3fs)")
+    pytest.importorskip("s3fs", reason="needs s3fs, which lists buckets (pip install s3fs)")
     with s3("rclone", data, tmp_path) as endpoint:
         options: dict[str, Any] = {"key": KEY, "secret": SECRET, "endpoint_url": endpoint}
         found = list(sapwood.num_entries("s3://bucket/**/*.root:t", **options))

@@ -100,7 +100,7 @@ def test_a_trace_of_far_storage(path: Path) -> None:
 
 
 def test_a_trace_as_a_file(path: Path, tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     import pyarrow.feather
     import pyarrow.parquet
 
@@ -153,7 +153,7 @@ def test_what_is_explained_is_what_happens(path: Path, far: bool) -> None:
 
 
 def test_the_command(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     import pyarrow.parquet
 
     out = tmp_path / "t.parquet"
@@ -188,7 +188,7 @@ def test_bytes_add_up_in_steps_too(path: Path, far: bool) -> None:
 
 
 def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     for name in ("t.arrow", "t.parquet"):
         with sapwood.trace(tmp_path / name) as trace, sapwood.open(path) as file:
             file["t"].arrays()
@@ -231,7 +231,7 @@ def test_a_trace_is_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_no_place_for_a_trace(tmp_path: Path, path: Path) -> None:
     """It is said before the work; what happens later loses nothing."""
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     with (
         pytest.raises(sapwood.MissingFileError, match=r"folder \S+ does not exist"),
         sapwood.trace(tmp_path / "no/t.parquet"),
@@ -260,7 +260,7 @@ SECRET = "eyJhbGciOi.J9_x-Y%3D"
 
 def test_secrets_are_not_passed_on(path: Path, tmp_path: Path) -> None:
     """Neither a trace, nor a page, nor an error with what it came from, nor a ledger has the token of a URL."""
-    pytest.importorskip("pyarrow", reason="needs pyarrow (an extra: frames)")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     with serving({"events.root": path.read_bytes()}) as server:
         url = server.url("events.root") + f"?authz=Bearer%20{SECRET}&a=1&X-Amz-Signature={SECRET}"
         file = tmp_path / "trace.parquet"

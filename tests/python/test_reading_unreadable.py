@@ -39,7 +39,7 @@ def test_branches_whose_data_cannot_be_decoded() -> None:
 
 
 def test_what_has_no_form_is_an_error_that_code_for_uproot_expects() -> None:
-    objects = pytest.importorskip("uproot", reason="needs uproot").interpretation.objects
+    objects = pytest.importorskip("uproot", reason="needs uproot (pip install --group test)").interpretation.objects
     with sapwood.open(HIDDEN) as file, pytest.raises(objects.CannotBeAwkward) as error:
         file["tree/items"].interpretation.awkward_form(None)
     assert isinstance(error.value, UnsupportedError) and "has no form" in str(error.value)

@@ -66,7 +66,7 @@ def run(*words: object) -> subprocess.CompletedProcess[bytes]:
 
 def test_a_trace_is_shown_without_control_characters(named: Path, tmp_path: Path) -> None:
     """Those are in the names of the file, the tree and the branch."""
-    pytest.importorskip("pyarrow", reason="traces need PyArrow")
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     path, trace, page = named.with_name(f"f{STEERING}.root"), tmp_path / "t.parquet", tmp_path / "t.html"
     named.rename(path)
     recorded = run("trace", "-o", trace, "head", f"{path}:t{STEERING};1")
@@ -213,7 +213,8 @@ def test_a_histogram_that_contradicts_itself_raises_an_error_with_its_place(
 @pytest.mark.parametrize("library", ["np", "ak", "pd", "pa", "pl"])
 def test_two_branches_of_one_name(tmp_path: Path, library: str) -> None:
     """The first is read, with a warning; a branch by its place in the tree is always there."""
-    pytest.importorskip({"pd": "pandas", "pa": "pyarrow", "pl": "polars"}.get(library, "numpy"), reason="the library")
+    package = {"pd": "pandas", "pa": "pyarrow", "pl": "polars"}.get(library, "numpy")
+    pytest.importorskip(package, reason=f"needs {package} (pip install sapwood[frames])")
     path = tmp_path / "twice.root"
     with sapwood.recreate(path, compression=None) as file:
         file["t"] = {"aa": np.arange(3), "ab": np.arange(3) + 10, "c": np.arange(3) + 20}

@@ -248,7 +248,7 @@ def test_sss(path: Path, local: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def _certificates(folder: Path) -> None:
     """Make an authority and a certificate for localhost; the folder `ca` is as grids have it."""
     if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
+        pytest.skip("needs openssl (apt-get install openssl)")
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)

@@ -22,7 +22,7 @@ from servers import free_port
 import sapwood
 from sapwood.storage import client
 
-pytest.importorskip("XRootD", reason="needs xrootd (an extra: xrootd)")
+pytest.importorskip("XRootD", reason="needs xrootd (pip install sapwood[xrootd])")
 
 GSI = """
 xrootd.seclib libXrdSec.so

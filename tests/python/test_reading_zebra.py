@@ -743,7 +743,7 @@ def test_histograms_of_files_are_drawn(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(shown["edges"]) == 2 and np.sum(shown["values"]) == 7
     assert sapwood.cli.main(["hist", f"{path}:2"]) == 0
     assert capsys.readouterr().out.splitlines()[:3] == ["of two", f"c |{'':60}|", f"b |{'█' * 30}{'':30}|"]
-    pytest.importorskip("mplhep", reason="needs mplhep")
+    pytest.importorskip("mplhep", reason="needs mplhep (pip install --group test)")
     for number in "12":
         assert sapwood.cli.main(["hist", f"{path}:{number}", "-o", str(tmp_path / f"{number}.png")]) == 0
         assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")

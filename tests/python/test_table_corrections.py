@@ -18,7 +18,7 @@ from sapwood.errors import ArgumentError, CorruptError, LimitError, NotFoundErro
 from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import Language
 
-correctionlib = pytest.importorskip("correctionlib", reason="needs correctionlib, which comes with coffea")
+correctionlib = pytest.importorskip("correctionlib", reason="needs correctionlib (pip install correctionlib)")
 
 X, Y = {"name": "x", "type": "real"}, {"name": "y", "type": "real"}
 N, S = {"name": "n", "type": "int"}, {"name": "s", "type": "string"}

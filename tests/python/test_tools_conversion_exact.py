@@ -34,7 +34,7 @@ def test_integers_that_fractions_would_round_are_an_error(tmp_path: Path) -> Non
 
 
 def test_numbers_of_later_batches_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     first = [{"x": 1}] * 65536
     with pytest.raises(sapwood.UnsupportedError, match=r"int64 in the first entries: 0\.5 does not fit"):
         tools.convert(write(tmp_path / "a.jsonl", [*first, {"x": 0.5}]), str(tmp_path / "a.h5"))

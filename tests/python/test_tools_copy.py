@@ -447,7 +447,7 @@ def test_a_file_that_another_process_creates_meanwhile_is_not_replaced(
     monkeypatch.setattr(merger.Merger, "finish", lambda _: create())
     made = sapwood.WritableDirectory.mkdir
     monkeypatch.setattr(sapwood.WritableDirectory, "mkdir", lambda *a, **k: (create(), made(*a, **k))[1])
-    with pytest.raises(StorageError, match=r"target\.root was created by another process meanwhile"):
+    with pytest.raises(StorageError, match=r"target\.root was created by another process in the meantime"):
         if command == "copy":
             copy(sample, target)
         elif command == "mkdir":
@@ -554,7 +554,7 @@ def test_a_file_that_must_be_new_replaces_none_that_appeared(tmp_path: Path) -> 
     file["mine"] = "mine"
     with sapwood.create(path) as other:
         other["theirs"] = "theirs"
-    with pytest.raises(FileExistsError, match=r"another program created it meanwhile; the new file is (.*)") as taken:
+    with pytest.raises(FileExistsError, match=r"created it in the meantime; the new file is (.*)") as taken:
         file.close()
     with sapwood.open(path) as found, sapwood.open(str(taken.value).rpartition("is ")[2]) as kept:
         assert (found["theirs"], kept["mine"]) == ("theirs", "mine")

@@ -76,7 +76,7 @@ class Adds(processor.ProcessorABC):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_processors_of_coffea(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
-    pytest.importorskip("coffea", reason="needs coffea")
+    pytest.importorskip("coffea", reason="needs coffea (pip install --group test)")
     (tmp_path / "processors.py").write_text(COFFEA)
     tasks = train.load_tasks(tmp_path / "processors.py")
     assert [type(task).__name__ for task in tasks] == ["MyProcessor", "Nano", "Adds"]
@@ -115,7 +115,7 @@ class Weighted(processor.ProcessorABC):
 @pytest.mark.filterwarnings("ignore")
 def test_processors_over_simulation_and_data(tmp_path: Path) -> None:
     """Which differ in branches; what a processor looks at in one of them is not asked of the other."""
-    pytest.importorskip("coffea", reason="needs coffea")
+    pytest.importorskip("coffea", reason="needs coffea (pip install --group test)")
     (tmp_path / "weighted.py").write_text(WEIGHTED)
     whole = {"run": np.ones(10, "u4"), "luminosityBlock": np.ones(10, "u4"), "event": np.arange(10, dtype="u8")}
     for name, more in (("data", {}), ("mc", {"genWeight": np.full(10, 2.0)})):
@@ -174,7 +174,7 @@ class About(Base):
 
 @pytest.mark.filterwarnings("ignore")
 def test_processors_may_return_what_they_like(folder: Path, tmp_path: Path) -> None:
-    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea (pip install --group test)")
     from coffea.nanoevents import BaseSchema
 
     (tmp_path / "processors.py").write_text(PROCESSORS)
@@ -190,7 +190,7 @@ def test_processors_may_return_what_they_like(folder: Path, tmp_path: Path) -> N
 
 @pytest.mark.filterwarnings("ignore")
 def test_results_of_processors_are_joined_as_by_coffea(folder: Path, tmp_path: Path) -> None:
-    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea (pip install --group test)")
     from coffea.nanoevents import BaseSchema
 
     (tmp_path / "processors.py").write_text(COFFEA)
@@ -215,7 +215,7 @@ def test_results_of_processors_are_joined_as_by_coffea(folder: Path, tmp_path: P
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_runner_of_coffea_reads_with_sapwood(folder: Path, tmp_path: Path, whole: ak.Array) -> None:
-    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea (pip install --group test)")
     from coffea.nanoevents import BaseSchema
 
     from sapwood.train.coffea import reading_by_sapwood
@@ -271,7 +271,7 @@ def nano(tmp_path: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore")
 def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     from sapwood.train.coffea import nano_factory
 
     with sapwood.open({nano: "Events"}) as tree:
@@ -291,7 +291,7 @@ def test_collections_of_nanoaod_refer_to_each_other_as_by_coffea(nano: Path) -> 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [dict, lambda: sapwood.LRUArrayCache("100 MB")], ids=["dict", "LRUArrayCache"])
 def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path, kind: Any) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     from sapwood.train.coffea import nano_factory
 
     with sapwood.open(nano) as file:
@@ -309,7 +309,7 @@ def test_buffers_that_are_in_the_cache_are_not_read_again(nano: Path, kind: Any)
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_second_pass_of_nanoevents_reads_the_cache_of_columns(nano: Path, tmp_path: Path) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     from sapwood.train.coffea import nano_factory
 
     def passed(way: str) -> tuple[list[Any], int]:
@@ -331,7 +331,7 @@ def test_a_second_pass_of_nanoevents_reads_the_cache_of_columns(nano: Path, tmp_
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["virtual", "eager"])
 def test_coffea_takes_our_files_as_they_are(nano: Path, mode: str) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     with sapwood.open(nano) as file:
         ours = nanoevents.NanoEventsFactory.from_root(file, treepath="Events", mode=mode, preload=["Muon_pt"]).events()
         theirs = nanoevents.NanoEventsFactory.from_root({str(nano): "Events"}, mode=mode).events()
@@ -359,7 +359,7 @@ def test_code_that_calls_uproot_reads_with_sapwood_where_it_is_patched(nano: Pat
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("schema", ["TreeMakerSchema", "PHYSLITESchema"])
 def test_schemas_of_split_objects_and_of_links_find_their_collections(tmp_path: Path, schema: str) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     from sapwood.train.coffea import nano_factory
 
     rng, path = np.random.default_rng(5), tmp_path / "events.root"
@@ -407,7 +407,7 @@ task = train.Processor(MyProcessor(), schema=BaseSchema)
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_processor_with_a_schema_in_a_task_file_is_the_task(nano: Path, tmp_path: Path) -> None:
-    pytest.importorskip("coffea", reason="needs coffea")
+    pytest.importorskip("coffea", reason="needs coffea (pip install --group test)")
     (tmp_path / "tasks.py").write_text(DOCUMENTED)
     (task,) = train.load_tasks(tmp_path / "tasks.py")
     assert isinstance(task, train.Processor)
@@ -426,12 +426,12 @@ class Reads:
 
 @pytest.mark.filterwarnings("ignore")
 def test_processes_of_coffea_read_with_sapwood(nano: Path) -> None:
-    processor = pytest.importorskip("coffea.processor", reason="needs coffea")
+    processor = pytest.importorskip("coffea.processor", reason="needs coffea (pip install --group test)")
     from coffea.nanoevents import BaseSchema
 
     from sapwood.train.coffea import reading_by_sapwood
 
-    pytest.importorskip("loky", reason="coffea's processes need loky")
+    pytest.importorskip("loky", reason="needs loky (pip install --group test)")
     runner = processor.Runner(processor.FuturesExecutor(workers=1, status=False), schema=BaseSchema, chunksize=10)
     fileset = {"data": {"files": {str(nano): "Events"}}}
     with reading_by_sapwood():
@@ -443,7 +443,7 @@ def test_processes_of_coffea_read_with_sapwood(nano: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["virtual", "eager"])
 def test_coffea_takes_rntuples(tmp_path: Path, mode: str) -> None:
-    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea")
+    nanoevents = pytest.importorskip("coffea.nanoevents", reason="needs coffea (pip install --group test)")
     path = tmp_path / "table.root"
     with sapwood.recreate(path) as file:
         file.mkrntuple("Events", {"x": [1.0, 2.0, 3.0], "Muon_pt": ak.Array([[1.5], [], [2.5, 3.5]])})

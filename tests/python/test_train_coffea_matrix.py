@@ -32,7 +32,7 @@ def rows_of(release: str, first: str) -> list[list[str]]:
 
 
 def test_the_page_has_the_columns_of_this_release(measured: dict[str, Any]) -> None:
-    pytest.importorskip("coffea", reason="needs coffea")
+    pytest.importorskip("coffea", reason="needs coffea (pip install --group test)")
     release = measured["coffea"]
     if release not in PAGE.read_text(encoding="utf-8"):
         pytest.skip(f"the page has no results of coffea {release}")

@@ -258,7 +258,7 @@ def test_a_second_thread_adds_little_work_to_a_short_run(task: Any, tmp_path: Pa
         ({"h": Hist("pt", AXIS)}, {"vary": {"nominal": {"pt": "pt * 2"}}}, "cannot be named 'nominal'"),
         ({"h": Hist("pt", AXIS, vary={"nominal": {"pt": "pt * 2"}})}, {}, "cannot be named 'nominal'"),
         ({"flow": CutFlow({"all": "met > 5", "hard": "met > 50"})}, {}, "a cut cannot be named 'all'"),
-        ({"n": NMinusOne({"met": "met > 5"}, {"mett": Hist("met", AXIS)})}, {}, "'mett' has the name of no cut: 'met'"),
+        ({"n": NMinusOne({"met": "met > 5"}, {"mett": Hist("met", AXIS)})}, {}, "'mett' is not named after a cut"),
         ({"h": "met"}, {}, "the result 'h' is not a Hist, Total, CutFlow or NMinusOne"),
         ({"h": Hist("met", AXIS, weight=2.5)}, {}, "2.5 is not an expression"),
     ],

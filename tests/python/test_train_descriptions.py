@@ -19,7 +19,7 @@ folder = event_files.folder
 
 
 def test_descriptions(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("yaml", reason="YAML descriptions need PyYAML")
+    pytest.importorskip("yaml", reason="needs PyYAML (pip install pyyaml)")
     files = ["f0.root", {"path": "f1.root", "steps": [[0, 10], [30, 60]]}]
     described = {"name": "sim", "tree": "Events", "files": files, "metadata": {"luminosity": 2.5}}
     (folder / "sim.json").write_text(json.dumps(described))

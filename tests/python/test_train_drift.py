@@ -68,7 +68,7 @@ def test_drift_of_split_objects(tmp_path: Path) -> None:
     with pytest.raises(train.TaskError, match="not convertible to"):
         go("b.root", drift="fill")
     with pytest.raises(
-        train.TaskError, match=rf"has no hit, for which no values of type {members % 32} can be made up"
+        train.TaskError, match=rf"has no hit, which cannot be filled with values of type {members % 32}"
     ):
         go("c.root", drift="fill")
     for outcome in (

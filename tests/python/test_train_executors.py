@@ -68,7 +68,7 @@ def taskvine() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def parsl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return a pool of Parsl with two workers."""
-    concurrent = pytest.importorskip("parsl.concurrent", reason="needs parsl")
+    concurrent = pytest.importorskip("parsl.concurrent", reason="needs parsl (pip install --group test)")
     executors, providers = import_module("parsl.executors"), import_module("parsl.providers")
     here = "127.0.0.1"
     workers = executors.HighThroughputExecutor(
@@ -347,9 +347,9 @@ def test_jobs_that_end_before_their_workers_come_are_submitted_again(
     if known:  # they wait in the queue
         assert "slurm has no workers yet" in str(failed.value) and not cluster.asked
     else:
-        assert "3 jobs of slurm ended before their workers came" in str(failed.value)
+        assert "3 jobs of slurm ended before their workers connected" in str(failed.value)
         assert cluster.asked == [{"n": 1}] * 2
-        assert "1 jobs of slurm ended before their workers came" in str(told[0].message)
+        assert "1 jobs of slurm ended before their workers connected" in str(told[0].message)
 
 
 class LostNode(NoWorkers):

@@ -151,5 +151,5 @@ def test_totals_match_after_everything_that_can_go_wrong(folder: Path, tmp_path:
     lost = account["trace"]["lost"]  # by the run that was killed itself
     assert bool(lost) == (executor != "threads"), lost
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "No results: it was taken off." in page and "there were no entries" not in page
+    assert "No results: it was removed." in page and "there were no entries" not in page
     assert all(reason in page for reason in [f"f{BROKEN[-1]:04}.root", "on purpose", *lost])

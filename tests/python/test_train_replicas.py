@@ -101,7 +101,7 @@ def test_replicas_are_meant_from_the_folder_of_their_description(folder: Path) -
 
 def test_replicas_are_used(folder: Path, tmp_path: Path) -> None:
     fileset = {"files": [{"path": "https://localhost:9/f0.root", "replicas": [str(folder / "f0.root")]}]}
-    pytest.importorskip("fsspec", reason="URLs need fsspec")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     assert train.run(Sums(), train.Dataset.of(fileset))["sums"]["n"] == ENTRIES
 
 

@@ -95,7 +95,7 @@ def go(tasks: Path, folder: Path, site: dict[str, Any]) -> train.Run:
 
 
 def test_settings_can_be_read(tmp_path: Path) -> None:
-    pytest.importorskip("yaml", reason="YAML needs PyYAML")
+    pytest.importorskip("yaml", reason="needs PyYAML (pip install pyyaml)")
     found = {path.stem: train.load_site(path) for path in SITES.glob("*/*.yaml")}
     assert {name: site["executor"] for name, site in found.items()} == {
         "threads": "threads", "processes": "processes", "slurm": "slurm", "htcondor": "htcondor",
@@ -109,7 +109,7 @@ def test_settings_can_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["laptop/threads", "laptop/processes"])
 def test_one_machine(tasks: Path, folder: Path, expected: dict[str, Any], name: str) -> None:
-    pytest.importorskip("yaml", reason="YAML needs PyYAML")
+    pytest.importorskip("yaml", reason="needs PyYAML (pip install pyyaml)")
     assert results(go(tasks, folder, train.load_site(SITES / f"{name}.yaml"))) == expected
 
 
@@ -279,7 +279,7 @@ class Pool:
 def condor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
     """Play a pool with the commands `condor_submit` and `condor_rm`."""
     pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue (pip install sapwood[dask])")
-    pytest.importorskip("yaml", reason="YAML needs PyYAML")
+    pytest.importorskip("yaml", reason="needs PyYAML (pip install pyyaml)")
     place = tmp_path / "pool"
     place.mkdir()
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")

@@ -221,7 +221,7 @@ class Native(train.NativeTask):
 
 
 def test_native_tasks(folder: Path, whole: ak.Array) -> None:
-    pytest.importorskip("numba", reason="native tasks need Numba")
+    pytest.importorskip("numba", reason="needs Numba (pip install --group test)")
     found = train.run(Native(), folder, step_size=100)["native"]
     expected = np.bincount(np.minimum((np.asarray(ak.flatten(whole.Muon_pt)) / 10).astype(int), 19), minlength=20)
     assert found["spectrum"].tolist() == expected.tolist()
@@ -246,7 +246,7 @@ class Plain(train.NativeTask):
 
 
 def test_plain_kernels_take_columns_and_are_compiled_once(folder: Path, whole: ak.Array) -> None:
-    pytest.importorskip("numba", reason="native tasks need Numba")
+    pytest.importorskip("numba", reason="needs Numba (pip install --group test)")
     task = Plain()
     found = train.run(task, folder, step_size=100)["plain"]
     expected = np.bincount(np.minimum((np.asarray(ak.flatten(whole.Muon_pt)) / 10).astype(int), 19), minlength=20)
@@ -286,7 +286,7 @@ class Undeclared(NativeTask):
 def test_native_tasks_of_files_have_options_and_run_again_elsewhere(
     folder: Path, tmp_path: Path, whole: ak.Array
 ) -> None:
-    pytest.importorskip("numba", reason="native tasks need Numba")
+    pytest.importorskip("numba", reason="needs Numba (pip install --group test)")
     (tmp_path / "native.py").write_text(NATIVE)
     tasks = train.load_tasks(tmp_path / "native.py")
     train.set_options(tasks, ["hard.least=1500"])

@@ -859,7 +859,7 @@ def test_folders_and_urls_of_files_are_made(tmp_path: Path) -> None:
 def test_urls_are_written_when_the_file_is_closed_and_not_after_an_exception(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    fsspec = pytest.importorskip("fsspec", reason="needs fsspec")
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     memory, url = fsspec.filesystem("memory"), "memory://sapwood/new/file.root"

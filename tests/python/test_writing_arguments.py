@@ -64,8 +64,8 @@ def test_a_home_folder_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("url", ["s3://", "root://", "zip://x::y"])
 def test_a_url_that_cannot_be_written_to_is_named(url: str) -> None:
-    pytest.importorskip("s3fs", reason="needs s3fs")
-    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd")
+    pytest.importorskip("s3fs", reason="needs s3fs (pip install s3fs)")
+    pytest.importorskip("fsspec_xrootd", reason="needs fsspec-xrootd (pip install sapwood[xrootd])")
     with pytest.raises(SapwoodError, match=f"cannot write to {url}"):
         sapwood.recreate(url)
 

@@ -77,7 +77,7 @@ def test_files_are_named_by_file_urls(tmp_path: Path) -> None:
 
 
 def test_a_file_behind_a_url_is_updated(tmp_path: Path) -> None:
-    pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     url = f"memory:/{tmp_path}/x.root"
     with sapwood.recreate(url) as file:
         file["a"] = "one"

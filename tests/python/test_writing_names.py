@@ -131,7 +131,7 @@ def test_a_graph_is_made_of_a_frame(tmp_path: Path, extra: dict[str, list[float]
 
 
 def test_a_file_of_fsspec_that_is_not_open_is_written(tmp_path: Path) -> None:
-    fsspec: Any = pytest.importorskip("fsspec", reason="needs fsspec (an extra: remote)")
+    fsspec: Any = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
     for given in (str(tmp_path / "x.root"), "memory://made-by-a-test.root"):
         with sapwood.recreate(fsspec.open(given, "wb")) as file:
             file["s"] = "text"

@@ -11,7 +11,7 @@ import pytest
 import sapwood
 import sapwood.tools
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
 
 
 def made(kind: str, numbers: list[Any]) -> Any:
@@ -50,7 +50,7 @@ def test_a_part_of_an_array_keeps_its_missing_values(tmp_path: Path, kind: str) 
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="needs pandas (pip install sapwood[frames])")
     (tmp_path / "twice.csv").write_text("x,y,x\n1,2,3\n")
     with pytest.raises(sapwood.ArgumentError, match="two columns are named 'x'"):
         sapwood.tools.convert(str(tmp_path / "twice.csv"), str(tmp_path / "twice.root"))

@@ -14,7 +14,7 @@ def _browser(folder: Path) -> list[str]:
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("needs chromium to open the page")
+        pytest.skip("needs chromium (apt-get install chromium)")
     offline = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
     return [program, "--headless", "--no-sandbox", "--disable-gpu", *offline, f"--user-data-dir={folder / 'profile'}"]
 

@@ -243,7 +243,7 @@ def self_made_certificate(home: Path) -> tuple[Path, Path]:
     """Make a certificate for localhost by openssl, and its key."""
     program = shutil.which("openssl")
     if program is None:
-        pytest.skip("openssl is not installed")
+        pytest.skip("needs openssl (apt-get install openssl)")
     certificate, key = home / "certificate.pem", home / "key.pem"
     words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
     words += " -addext basicConstraints=critical,CA:FALSE"

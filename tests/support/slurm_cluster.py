@@ -53,7 +53,8 @@ def slurm_cluster() -> Iterator[Path]:
     """
     missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if shutil.which(name) is None]
     if missing or os.getuid() or not Path("/etc/munge/munge.key").exists():
-        pytest.skip(f"needs Slurm and munge (without: {', '.join(missing) or 'a key'}), and to be root")
+        lacking = ", ".join(missing) or "a key"
+        pytest.skip(f"needs Slurm and munge (apt-get install slurm-wlm munge; without: {lacking}), and to be root")
     place = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # sockets have short paths
     place.chmod(0o711)
     running: list[subprocess.Popen[bytes]] = []

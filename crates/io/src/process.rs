@@ -69,7 +69,7 @@ impl<T: Send + Sync> PerProcess<T> {
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let found = *self.slot.get_mut();
-        // SAFETY: no one else has it any more. An inherited value is leaked, because freeing it could wait for its
+        // SAFETY: no one else has it now. An inherited value is leaked, because freeing it could wait for its
         // locks.
         unsafe {
             if found.as_ref().is_some_and(|of| of.process == std::process::id()) {

@@ -122,7 +122,7 @@ impl FileSink {
             ahead: None,
         })
     }
-    /// Returns an error if another program truncated the file. A write behind its end would hide that: the lost bytes
+    /// Returns an error if another program truncated the file. A write beyond its end would hide that: the lost bytes
     /// would read as zeros.
     fn check_length(&self, open: &Metadata) -> io::Result<()> {
         if open.len() < self.length { Err(self.lost("truncated")) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! What the standard library offers in another way on each system: reads and writes at offsets, and what the system
+//! Functions for which the standard library differs between systems: reads and writes at offsets, and what the system
 //! knows of a file. Windows is only compiled: nothing was run there.
 
 pub use here::{is_alone, is_at, permissions, read_exact_at, space, touched, write_all_at};

@@ -168,7 +168,7 @@ pub fn forget() -> Result<()> {
     let mut end_of_kept = 0;
     for (start, stop, name) in mappings {
         let own = needed.iter().any(|place| (start..stop).contains(place));
-        // Data without a value in the file lie behind it, in a mapping without a name.
+        // Data without a value in the file follow it, in a mapping without a name.
         let behind = name.is_empty() && start == end_of_kept;
         if own || behind || files.contains(&name) || name.starts_with("[v") || name == "[stack]" {
             end_of_kept = stop;

@@ -197,7 +197,7 @@ fn array(column: Column) -> Result<ArrayRef> {
             Number::F64 => primitive!(types::Float64Type, values),
         },
         Column::Text { offsets, bytes } => Arc::new(text(offsets, bytes)?),
-        // Polars panics on lists of which each has the size zero; these are lists that are all empty.
+        // Polars panics on lists of the fixed size zero. They become lists of variable size that are all empty.
         Column::FixedList { length, size: 0, values } => {
             let values = array(*values)?;
             let mut starts = Vec::new();
@@ -298,7 +298,7 @@ pub fn arrow_stream<'py>(
         let columns = data.iter().map(to_column).collect::<PyResult<Vec<_>>>()?;
         Box::new(py.detach(|| whole(&names, columns)).map_err(raise)?)
     };
-    // A name with a zero byte has no Arrow form. Later the consumer would say so, in its own way.
+    // A name with a zero byte has no Arrow form. The consumer would report this only later, with an error of its own.
     FFI_ArrowSchema::try_from(reader.schema().as_ref())
         .map_err(|error| raise(Error::unsupported(error.to_string())))?;
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")

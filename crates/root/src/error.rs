@@ -124,7 +124,7 @@ impl Error {
     pub fn column(&self) -> Option<usize> {
         self.0.column
     }
-    /// Adds to a contradiction, or to a read behind the end of the file, the reason that the file was written to since
+    /// Adds to a contradiction, or to a read beyond the end of the file, the reason that the file was written to since
     /// it was opened.
     #[must_use]
     pub fn of_change(mut self) -> Self {

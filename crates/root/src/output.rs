@@ -44,7 +44,7 @@ fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
     Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
 }
 
-/// What the object of a key holds besides its record.
+/// The data of a key's object in addition to its record.
 fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Held {
     if is_tree(classes, &key.classname) {
         let places = |found: Vec<(u64, u64)>| {
@@ -55,8 +55,8 @@ fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Held {
     if !kinds::is_ntuple(&key.classname) {
         return Held::Places(Vec::new());
     }
-    // The pages of an RNTuple are described by records of its own, which are read only if there is something behind the
-    // end of the file: a writer that was killed leaves its last bytes there.
+    // The pages of an RNTuple are described by records of its own, which are read only if there are bytes after the end
+    // of the file: a writer that was killed leaves its last bytes there.
     let ended = file.header().end >= file.source().size();
     let end = || NTuple::read(file, key).ok().and_then(|ntuple| end_of(&ntuple, true));
     if ended { None } else { end() }.map_or(Held::Unknown, Held::Before)

@@ -1,5 +1,6 @@
 //! A read in which an allocation fails ends in an error, not in an abort. Each read is repeated for every allocation,
-//! which then fails: it alone, or with all that follow, or only large ones. Small ones are then taken from the reserve.
+//! which then fails: alone, with all later ones, or only if it is large. A small one that fails is taken from the
+//! reserve.
 #![allow(unsafe_code, reason = "an allocator that fails")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "golden files")]
@@ -239,8 +240,8 @@ const READINGS: [Reading; 7] = [
     ("hbook", || golden("zebra/hbook.rz"), hbook),
 ];
 
-/// Each of this many allocations fails in turn. Of later ones some fail, each one per cent of its number after the one
-/// before it; with `SAPWOOD_EVERY` in the environment each.
+/// Each of the first allocations, up to this number, fails in turn. Of later ones, a sample fails: the distance from
+/// one to the next is one per cent of its number. With `SAPWOOD_EVERY` in the environment, each of them fails.
 const FIRST: isize = 600;
 
 /// Repeats a read in which allocations fail, and compares what it returns. Prints the number of each that fails, which

@@ -114,11 +114,11 @@ def main(arguments: Sequence[str] | None = None, pressed: Callable[[], bool] = l
 
 @contextmanager
 def _veiled(words: Sequence[str]) -> Generator[None]:
-    """Hide the secrets of the command line in what the command prints: the output may be a log that others read.
+    """Hide the secrets of the command line in the output of the command, which may be a log that others read.
 
     Those of lists of files that it reads are hidden, too (`sapwood.storage.texts`).
     """
-    # Those of options of storage, which argparse may repeat, and those of URLs.
+    # Secrets in storage options, which argparse may repeat, and in URLs.
     instead = storage.instead_of_secrets(words)
     before = sys.stdout, sys.stderr
     out, errors = (stream and Veiled(stream, instead) for stream in before)
@@ -135,7 +135,7 @@ def _main(words: list[str], pressed: Callable[[], bool]) -> int:
     top = parser(command if command in _COMMANDS.keys() - _ABOUT_ALL else None)
     try:
         chosen, more = top.parse_known_args(words)
-        # argparse does not join positional words behind the options with those before them.
+        # argparse does not join positional words after the options with those before them.
         trailing = getattr(chosen, "trailing", None)
         if more and (trailing is None or any(word.startswith("-") for word in more)):
             _refuse(more, getattr(chosen, "parser", top))

@@ -56,7 +56,7 @@ def instead_of_secrets(words: Sequence[str]) -> dict[str, str]:
             values += _texts(option[1])
         for part, text in secrets_in(word).items():
             instead[part] = text
-            # Behind `name=`, or the password behind a user, or a token in place of the user.
+            # The value after `name=`, the password after a user, or a token in place of the user.
             name, _, value = part.removesuffix("@").partition("=" if text.endswith(f"={HIDDEN}") else ":")
             values.append(name if text.startswith(HIDDEN) else value)
     for value in values:

@@ -23,7 +23,7 @@ _PLAIN = re.compile(
 
 @cache
 def is_plain(typename: str) -> bool:
-    """Return whether a C++ type is numbers, strings or vectors of these: neither a set nor a map can be in it."""
+    """Return whether a C++ type is numbers, strings or vectors of these, so that it contains neither sets nor maps."""
     return _PLAIN.fullmatch(typename) is not None
 
 
@@ -79,7 +79,7 @@ def marked(node: Any, typename: str, types: MemberTypes) -> Any:
 
 
 def _mark_of(typename: str) -> str | None:
-    """Return the parameter of a container; None where it has none."""
+    """Return the parameter of a container; None if it has none."""
     outer = template(typename)[0]
     return "sorted_map" if outer == "map" else "set" if outer in ("set", "unordered_set") else None
 

@@ -178,7 +178,7 @@ class ReadOnlyKey:
 
     @property
     def data_cursor(self) -> Cursor:
-        """A cursor at the stored object, behind the key."""
+        """A cursor at the stored object, after the key."""
         from sapwood.source.cursor import Cursor
 
         return Cursor(self.fSeekKey + self.fKeylen)

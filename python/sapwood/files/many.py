@@ -336,8 +336,8 @@ def iterate(
         A path or URL (``"data/*.root:tree"``), a `pathlib.Path`, a dict of path to tree
         (``{"data/*.root": "tree"}``) or to a dict with ranges of its entries
         (``{"data.root": {"object_path": "tree", "steps": [[0, 100], [5000, 5100]]}}``), an open tree, or an iterable
-        of these. Paths and URLs may contain patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``). In URLs, ``?`` is no
-        pattern, and ``[...]`` is one only together with another pattern. A file with one tree needs no tree name.
+        of these. Paths and URLs may contain patterns (``*``, ``?``, ``[...]``, ``**``, ``{a,b}``). In URLs, ``?`` has
+        no special meaning, and ``[...]`` only together with another pattern. A file with one tree needs no tree name.
     allow_missing
         Skip files that have no such tree or branch, with a `SapwoodWarning` at the end. A file without its list of keys
         (it was cut off, or not closed) is not skipped, but raises `CutOffError`.

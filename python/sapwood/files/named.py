@@ -56,7 +56,7 @@ def named_class(classname: str, version: int | None = None) -> NamedClass:
     found = _made.get((classname, version))
     if found is None:
         base = behavior_of(classname) or Model
-        # The class of trees has a check of its own for `isinstance`.
+        # The class of trees implements `isinstance` itself.
         bases = (base,) if type(base) is type else ()
         values = {"classname": classname, "class_version": version, "__doc__": f"The C++ class `{classname}`."}
         found = _made[classname, version] = NamedClass(classname_encode(classname, version), bases, values)

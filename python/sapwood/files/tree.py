@@ -129,7 +129,7 @@ class TTree(HasBranches, KeyedTable):
     def whole(self) -> tuple[list[int], list[str]] | None:
         """Return the numbers and names of the branches that `arrays` reads by default, as `Table.whole` does.
 
-        None also where sets or maps may be among them, whose arrays have parameters.
+        None also if they may include sets or maps, whose arrays have parameters.
         """
         if self._may_be_marked is None:
             self._may_be_marked = not all(is_plain(branch.typename) for branch in self._native.branches)

@@ -28,7 +28,7 @@ Columns = Sequence[str] | Mapping[str, Any] | None
 
 _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
-"""Seconds after the last batch after which no thread is expected to ask for another or to release what it read."""
+"""Seconds after the last batch after which no thread is expected to request another batch or to release one."""
 _HOW = (
     "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...),"
     " use events.scanner(...) with the same arguments. Instead of a union of datasets, use"
@@ -37,7 +37,7 @@ _HOW = (
 
 
 class _Batches:
-    """Record batches that Arrow's threads take; they end when Python does.
+    """Record batches for Arrow's threads; they end when Python ends.
 
     A scan that was not read to its end (``head``, a query with a limit or an error) leaves a thread that reads ahead.
     Also after its end, a thread of Arrow releases this object. A thread that asks for a batch or releases an object
@@ -126,7 +126,7 @@ class _Scannable:
         names = source.needed(source.names if wanted is None or named is None else [*wanted, *named])
         predicate = UNKNOWN if both is None else of_arrow(both, source.numbers)
         given = source.names if columns is None else columns
-        # Arrow looks for a name with dots among the columns before it takes it for a path.
+        # Arrow searches the columns for a name with dots before it treats the name as a path.
         return _Asked(source, names, predicate, dict(given) if isinstance(given, Mapping) else list(given), both)
 
     def scanner(self, columns: Columns = None, filter: Foreign = None, **options: Foreign) -> Foreign:  # noqa: A002
@@ -150,7 +150,7 @@ class _Scannable:
             There is no such column.
         """
         asked = self._asked(columns, filter)
-        # What reads all entries says so.
+        # Methods that read all entries pass `whole`.
         first = () if options.pop("whole", False) else FIRST_STEPS
         return asked.scanner(asked.tables(first=first), options)
 

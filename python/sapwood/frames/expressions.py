@@ -394,7 +394,7 @@ def _literal(node: Any) -> object:
 
 
 def _values(node: Any) -> list[Any] | None:
-    """Let Polars compute an expression of literals, and return the values; None if it is of other things too."""
+    """Let Polars compute an expression of literals, and return the values; None if it has other parts, too."""
     import polars as pl
 
     if not _is_constant(node):

@@ -20,7 +20,7 @@ def scan_polars(files: Files, **options: object) -> Foreign:
     """Return the tables of files as a `polars.LazyFrame`.
 
     Only the columns that a query uses are read. If a file has an index (see `sapwood stats --index`), only the entries
-    that can pass its filter are read. A limit (``head``) ends reading early, behind a filter too: the first steps are
+    that can pass its filter are read. A limit (``head``) ends reading early, also after a filter: the first steps are
     small.
 
     Parameters
@@ -39,7 +39,7 @@ def scan_polars(files: Files, **options: object) -> Foreign:
     ) -> Iterator[Foreign]:
         wanted = source.names if with_columns is None else with_columns
         names, known = _asked(source, with_columns, predicate)
-        # A limit is passed on where there is no condition before it.
+        # Polars passes a limit on if no condition is before it.
         first = () if predicate is None else FIRST_STEPS
         ahead = 1 if predicate is None else _AHEAD
         for table in source.tables(source.needed(names), known, n_rows, first=first):

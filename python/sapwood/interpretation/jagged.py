@@ -79,7 +79,7 @@ class AsJagged(Interpretation):
         return join_baskets(basket_arrays, entry_start, entry_stop, entry_offsets, self)
 
     def __eq__(self, other: object) -> bool:
-        """Whether another one has the same items, behind as many bytes."""
+        """Whether another one has the same items, after the same number of bytes."""
         if not isinstance(other, AsJagged):
             return NotImplemented if isinstance(other, Interpretation) else False
         return self.content == other.content and self.header_bytes == other.header_bytes

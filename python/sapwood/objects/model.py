@@ -47,7 +47,7 @@ class Unreadable:
         object.__setattr__(self, "corrupt", corrupt)
 
     def error(self) -> CorruptError | UnsupportedError:
-        """Return the error that use of it raises."""
+        """Return the error that any use of the object raises."""
         return (CorruptError if self.corrupt else UnsupportedError)(self.reason)
 
     def __getattr__(self, name: str) -> Any:

@@ -45,14 +45,14 @@ FORMAT = {"format": "sapwood run", "format_version": 1}
 def write(run: Run, folder: str | Path, plots: Iterable[str] = ()) -> dict[str, Path]:
     """Write ``results.root``, ``results.json`` and ``report.html``; on request also the plots as pictures.
 
-    Each file is written beside its place and then moved there, so that none is ever seen half written.
+    Each file is written under a temporary name and then renamed, so that no reader sees an incomplete file.
 
     Parameters
     ----------
     run
         The finished run.
     folder
-        Where to write; made where it is missing.
+        The folder to write to; created if it does not exist.
     plots
         Formats (``"pdf"``, ``"png"``, ``"svg"``). mplhep draws each plot of the report in these formats, as
         ``plots/TASK/NAME.pdf``; the report links to the files.

@@ -28,7 +28,7 @@ _ALONE = (
 
 
 class Drawn(NamedTuple):
-    """A drawing of a run: the place of its task, a name that no other drawing has, and what is drawn."""
+    """A drawing of a run: the index of its task, a unique name, and the chart."""
 
     task: int
     name: str
@@ -183,7 +183,7 @@ def _interrupted(run: Run) -> str:
 
 def _taken_off(run: Run) -> str:
     return "".join(
-        f'<div class="notice"><p><strong>Task <code>{escaped(task.name)}</code> was taken off:</strong></p>'
+        f'<div class="notice"><p><strong>Task <code>{escaped(task.name)}</code> was removed:</strong></p>'
         f"<pre>{escaped(task.failure)}</pre></div>"
         for task in run.tasks
         if task.failure
@@ -211,7 +211,7 @@ def _task(task: TaskRecord, figures: list[str]) -> str:
     if task.options:
         about += ", with " + ", ".join(f"{escaped(name)} = {escaped(value)}" for name, value in task.options.items())
     listed = table(["Result", "Value"], values, numbers=(1,), classes="values") if values else ""
-    why = "it was taken off" if task.failure else "there were no entries"
+    why = "it was removed" if task.failure else "there were no entries"
     nothing = "" if figures or values else f"<p>No results: {why}.</p>"
     plots = f'<div class="plots">{"".join(figures)}</div>' if figures else ""
     return f"<section><h2>{title}</h2><p>{about}.</p>{plots}{listed}{nothing}</section>"

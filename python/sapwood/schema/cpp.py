@@ -220,7 +220,7 @@ class _Unit:
             yield from self._parts(inner)
 
     def ordered(self, names: list[str]) -> list[str]:
-        """Put each class behind those that it, or a class inside of it, holds or derives from."""
+        """Put each class after the classes that it, or a class inside of it, holds or derives from."""
         done: dict[str, None] = {}
         busy: set[str] = set()
         among = set(names)
@@ -264,7 +264,7 @@ class _Unit:
         return info.class_version > 1 or self.derives(info, "TObject")
 
     def _is_narrow(self, element: StreamerElement) -> bool:
-        """Whether ROOT reads an int into an enumeration that is smaller: then there must be room behind it."""
+        """Whether ROOT reads an int into an enumeration that is smaller, so that room must follow the enumeration."""
         name = regular_classname(element.stored_type)
         return element.fType == 3 and (name == "std::byte" or self.enums.get(name, "int") != "int")
 

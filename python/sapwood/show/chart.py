@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 SMALLEST, LARGEST = 1e-290, 1e300
-"""The numbers that are drawn: of others, differences and ratios have no place among doubles."""
+"""The range of numbers that are drawn. Differences and ratios of others may not fit into doubles."""
 
 
 def limits(low: float, high: float) -> tuple[float, float]:
@@ -34,7 +34,7 @@ def limits(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: the edges of its bins, its title, the names of the bins where they have names, and its scale."""
+    """One axis: the edges of its bins, its title, the names of the bins if they have names, and its scale."""
 
     edges: Array
     label: str
@@ -49,14 +49,14 @@ class Axis:
 
     @property
     def width(self) -> float | None:
-        """The width of a bin, None where bins differ or have names."""
+        """The width of a bin; None if bins differ in width or have names."""
         widths = np.diff(self.edges)
         even = not self.names and np.isfinite(widths).all() and np.allclose(widths, widths[0], rtol=1e-6)
         return float(widths[0]) if even else None
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The first and the last edge, where they are finite; else the last finite ones."""
+        """The first and the last finite edge."""
         finite = self.edges[np.isfinite(self.edges) & (not self.log or self.edges > SMALLEST)]
         return limits(float(finite[0]), float(finite[-1])) if len(finite) else (-1.0, 1.0)
 

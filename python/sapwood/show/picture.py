@@ -52,7 +52,7 @@ def draw_picture(chart: Chart | Map, path: Path, kind: str, *, log: bool | None 
     Parameters
     ----------
     chart
-        What to draw. TeX in its texts is kept.
+        The chart to draw. TeX in its texts is kept.
     path
         The file.
     kind

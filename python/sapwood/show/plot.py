@@ -1,4 +1,4 @@
-"""How a histogram is shown."""
+"""The presentation of a histogram."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Plot:
-    """How a histogram is to be shown. Everything left out is chosen from the histogram itself.
+    """The presentation of a histogram. Values that are not given are chosen from the histogram itself.
 
     Parameters
     ----------
     title
-        What the plot shows.
+        Title of the plot.
     y
-        Title of the vertical axis (by default "Entries", or "Mean" for profiles); of counts, the width of a bin is
-        added where the bins are equal.
+        Title of the vertical axis (by default "Entries", or "Mean" for profiles). For counts in bins of equal width,
+        the width is added.
     log
         Logarithmic vertical axis (for one-dimensional histograms) or colours (for two-dimensional ones).
     log_x
-        Logarithmic horizontal axis; by default that of bins that are equally wide in the logarithm.
+        Logarithmic horizontal axis; by default, if the bins are equally wide in the logarithm.
     stack
         Stack the curves of a category axis, the first at the bottom.
     data

@@ -32,19 +32,19 @@ def say(text: str, *, end: str = "\n", file: TextIO | None = None, flush: bool =
 
 
 def complain(text: str) -> None:
-    """Print a text made safe on standard error, behind the name of the command; nothing if there is no such stream."""
+    """Print a text made safe on standard error, after the name of the command; do nothing if the stream is closed."""
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - after `command 2>&-`
         return
     say(f"sapwood: {text}", file=sys.stderr)
 
 
 class Veiled:
-    """A stream that shows other texts in place of some."""
+    """A stream that replaces secrets in the texts that it shows."""
 
     def __init__(self, stream: TextIO, instead: Mapping[str, str]) -> None:
         self.stream = stream
         self.also: Callable[[str], str] | None = None
-        """Changes what is shown, after the texts were replaced."""
+        """A further change of each text, after the replacements."""
         self._instead = instead
 
     def write(self, text: str) -> int:
@@ -59,7 +59,7 @@ class Veiled:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream has."""
+        """Return an attribute of the stream."""
         return getattr(self.stream, name)
 
 

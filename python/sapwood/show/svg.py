@@ -24,7 +24,7 @@ PANEL = 190
 """Height of the panel of ratios."""
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 16, 58
 _DEEPEST = 1e-12
-"""The lower end of a logarithmic scale, as a part of its upper end, at least."""
+"""The smallest lower end of a logarithmic scale, as a fraction of its upper end."""
 COLOURS = 8  # classes c0, c1, ... of the style
 ALONE = (
     "text{fill:#23201b;font:14px sans-serif}.title{font-size:15px}.small{font-size:11px}"
@@ -155,7 +155,7 @@ def draw_chart(chart: Chart, *, log: bool) -> str:
 
 
 def draw_ratios(chart: Chart) -> str:
-    """Draw the panel of ratios, if there are any: points around one, as far as twice or nothing."""
+    """Draw the panel of ratios, if there are any: points around one, between 0 and 2."""
     curves = chart.ratios
     if not curves:
         return ""
@@ -382,7 +382,7 @@ def draw_cells(
     values
         Of (row, cell), from 0.
     edges
-        The number of the first cell, and the one behind the last.
+        The number of the first cell, and the number after the last.
     names
         Of the rows, the first at the top.
     labels

@@ -44,7 +44,7 @@ def _root_of(tex: str) -> str:
 
 
 def from_root(text: str) -> str:
-    r"""Return a text with ROOT's symbols and raised or lowered parts as TeX; what is between dollars stays."""
+    r"""Return a text with ROOT's symbols and raised or lowered parts as TeX; text between dollars stays."""
     pieces = text.split("$")
     if len(pieces) % 2 == 0:
         return text

@@ -1,4 +1,4 @@
-"""Bytes of a file, whatever it holds: `Source` reads ranges of them, each of which is a `Chunk`."""
+"""Bytes of any file: `Source` reads ranges of them; each range is a `Chunk`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Chunk:
 
 
 class PerformanceCounters(NamedTuple):
-    """How much was requested from a source."""
+    """The numbers of requests, chunks and bytes of a source."""
 
     num_requested_bytes: int
     num_requests: int
@@ -172,7 +172,7 @@ class Source:
 
     @property
     def performance_counters(self) -> PerformanceCounters:
-        """How much was requested so far."""
+        """The numbers of requests, chunks and bytes so far."""
         return PerformanceCounters(self._requested_bytes, self._requests, self._requested_chunks)
 
     def chunk(self, start: int, stop: int) -> Chunk:
@@ -186,7 +186,7 @@ class Source:
         Parameters
         ----------
         ranges
-            The first byte of each and the one behind its last.
+            The first byte of each range, and the byte after its last.
         notifications
             A queue that gets each chunk when it has been read.
 

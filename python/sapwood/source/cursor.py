@@ -33,7 +33,7 @@ _HAS_SIZE = 0x40000000
 
 
 class Cursor:
-    """A position in a file, or in decompressed bytes. Each read moves it behind the bytes that were read.
+    """A position in a file, or in decompressed bytes. Each read moves it past the bytes that were read.
 
     The methods that read take a `Chunk`, a ``context``, which has no effect, and ``move``: False leaves the cursor
     where it is. Stored numbers are big-endian.
@@ -71,7 +71,7 @@ class Cursor:
         return self._refs
 
     def displacement(self, other: Cursor | None = None) -> int:
-        """Return how many bytes it is behind another cursor, or behind its origin."""
+        """Return the distance in bytes from another cursor, or from its origin."""
         return self._index - (self._origin if other is None else other._index)
 
     def copy(self, link_refs: bool = True) -> Cursor:
@@ -88,12 +88,12 @@ class Cursor:
         self._index += num_bytes
 
     def skip_after(self, obj: Any) -> None:
-        """Go behind an object with a `cursor` and a `num_bytes`.
+        """Go to the end of an object with a `cursor` and a `num_bytes`.
 
         Raises
         ------
         TypeError
-            It has none.
+            The object lacks one of these.
         """
         start, size = getattr(obj, "cursor", None), getattr(obj, "num_bytes", None)
         if not isinstance(start, Cursor) or size is None:
@@ -101,7 +101,7 @@ class Cursor:
         self._index = start._index + size
 
     def skip_over(self, chunk: Chunk, context: object = None) -> bool:
-        """Go behind an object that begins with its size; return whether it does, otherwise stay."""
+        """Go to the end of an object that begins with its size; return False, and stay, if it does not begin so."""
         del context
         size, _ = self._read(chunk, _SIZED, False)
         if not size & _HAS_SIZE:
@@ -154,7 +154,7 @@ class Cursor:
         return np.frombuffer(self.bytes(chunk, length * kind.itemsize, context, move), kind)
 
     def bytestring(self, chunk: Chunk, context: object = None, move: bool = True) -> bytes:  # pyright: ignore[reportInvalidTypeForm]
-        """Read bytes behind their number: one byte, or 255 and four bytes."""
+        """Read bytes that follow their number, which is one byte, or 255 and four bytes."""
         before = self._index
         try:
             (length,) = self.byte(chunk, context).tolist()
@@ -169,7 +169,7 @@ class Cursor:
         return found
 
     def string(self, chunk: Chunk, context: object = None, move: bool = True) -> str:
-        """Read a string behind its length, as in `bytestring`."""
+        """Read a string that follows its length, as in `bytestring`."""
         return self.bytestring(chunk, context, move).decode(errors="surrogateescape")
 
     def bytestring_with_length(self, chunk: Chunk, context: object, length: int, move: bool = True) -> bytes:  # pyright: ignore[reportInvalidTypeForm]

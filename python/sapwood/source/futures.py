@@ -47,7 +47,7 @@ class ThreadPoolExecutor(concurrent.futures.ThreadPoolExecutor):
     Parameters
     ----------
     max_workers
-        How many; as many as the machine has processors if None.
+        The number of threads; None: one for each processor of the machine.
     """
 
     def __init__(self, max_workers: int | None = None) -> None:

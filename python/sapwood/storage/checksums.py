@@ -95,7 +95,7 @@ def _read(path: str, size: int) -> bytes:
     Raises
     ------
     OSError
-        They cannot be read, or are none.
+        They cannot be read, or the file does not contain checksums.
     """
     about = os.stat(path)  # noqa: PTH116 - each opening of a file waits for it
     if not stat.S_ISREG(about.st_mode):
@@ -117,7 +117,7 @@ def _fetch(found: Found, url: str, size: int, options: Mapping[str, Any]) -> byt
     Raises
     ------
     StorageError
-        They cannot be fetched, or are none.
+        They cannot be fetched, or the file does not contain checksums.
     """
     if found.address is None:
         raise StorageError("only files that are opened by their path or URL have checksums")
@@ -139,7 +139,8 @@ def write(path: str | os.PathLike[str], output: _native.Output | None = None) ->
     path
         The file.
     output
-        The closed writer of the file, which has collected the checksums of what it wrote. The other records are read.
+        The closed writer of the file, which has collected the checksums of the records that it wrote. The other records
+        are read.
 
     Raises
     ------

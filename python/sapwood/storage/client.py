@@ -23,18 +23,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _VARIABLES = ("X509_", "KRB5", "XRD", "XrdSec", "BEARER_TOKEN", "XDG_RUNTIME_DIR", "HOME")
-"""How the names of variables begin that determine an identity, or how the client works."""
+"""Prefixes of environment variables that determine the identity or the behaviour of the client."""
 _GRACE = 5.0
 """Seconds that a reply may take beyond the time limit that the client was given."""
 
 
 def is_installed() -> bool:
-    """Return whether the XRootD project's package for Python is there."""
+    """Return whether the XRootD project's package for Python is installed."""
     return importlib.util.find_spec("XRootD") is not None
 
 
 def may_admit(url: str, refused: OSError) -> bool:
-    """Return whether the client may be admitted where a server has refused something to sapwood.
+    """Return whether a server that refused sapwood may accept the client.
 
     A refused login or a demand for signed requests is a reason to try. After a login with the user's name alone, a
     proxy or a ticket is one too, unless the URL names another user.
@@ -54,11 +54,11 @@ class _Reply(NamedTuple):
 
 
 class _Child:
-    """A process with the client. Requests of several threads are on their way at the same time."""
+    """A process with the client. Requests of several threads can be in flight at the same time."""
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
-        # In a session of its own, neither Ctrl-C nor a question for a password reaches the terminal.
+        # In a separate session, Ctrl-C does not reach the process, and its prompts do not reach the terminal.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sapwood.storage.client_child"],
             stdin=subprocess.PIPE,

@@ -122,7 +122,7 @@ def answer(
 def main() -> None:
     """Serve requests from the standard input on the standard output."""
     output = os.fdopen(os.dup(1), "wb")
-    # What the client prints belongs elsewhere.
+    # Redirect the client's output: standard output carries the replies.
     os.dup2(2, 1)
     from XRootD import client  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 

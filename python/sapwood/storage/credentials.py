@@ -25,11 +25,11 @@ _LARGEST_ANSWER = 1 << 16
 _EARLY = 300
 """Seconds before their expiry at which keys are requested again."""
 _lent: dict[tuple[str, str, str], tuple[float, Keys]] = {}
-"""The keys that the token service lent, by role, token file and service, and until when they serve."""
+"""The temporary keys from the token service, by role, token file and service, and when they expire."""
 
 
 def find_keys(options: Mapping[str, Any]) -> Keys | None:
-    """Return the keys of the options, else of the environment, a web identity, or a profile; None without any.
+    """Return the keys of the options, or of the environment, a web identity, or a profile; None if there are none.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def find_certificate(options: Mapping[str, Any], scheme: str) -> str | None:
             raise ArgumentError(f"certificate is the path of a PEM file with a certificate and its key, not {given!r}")
         return str(_at_home(given))
     if proxy := os.environ.get("X509_USER_PROXY"):
-        # One that is not there is an error only where the user asks for it.
+        # A missing proxy is an error only if the user requests it with the scheme.
         return proxy if scheme == "davs" or Path(proxy).exists() else None
     usual = Path(f"/tmp/x509up_u{os.geteuid()}")
     return str(usual) if scheme == "davs" and usual.exists() else None

@@ -1,4 +1,4 @@
-r"""Where things are: file names with an object's path behind a colon, patterns, lists and dicts of files.
+r"""Locations: file names with an object's path after a colon, patterns, lists and dicts of files.
 
 ``"dir/file.root:folder/tree"`` names an object in a file. The colon is looked for behind a name that ends in ``.root``
 (or ``.root.1``, as ROOT names the parts of a split file), ``.hbook``, ``.hbk``, ``.rz`` or ``.fz``, so that
@@ -60,7 +60,7 @@ def local_target(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     ArgumentError
-        It is another URL. Its text would be taken for a path of folders.
+        The URL has another scheme. Its text would be treated as a path of folders.
     """
     text = os.fspath(path)
     if not is_url(text):
@@ -85,7 +85,7 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
     Parameters
     ----------
     files
-        A path or URL, maybe with an object's path behind a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
+        A path or URL, maybe with an object's path after a colon; a `pathlib.Path`; patterns (``*``, ``?``, ``[...]``,
         ``**``, ``{a,b}``) in either, where a URL is one if it has ``*`` or ``{a,b}``; a dict of path to object's
         path, or to a dict of that (``"object_path"``) and of ranges of entries (``"steps"``), whose ``"num_entries"``
         and ``"uuid"`` have no effect; an open tree; or an
@@ -126,7 +126,7 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         for one in matches(path, options):
             yield Located(one, inside)
     elif isinstance(getattr(files, "storage_options", None), Mapping):
-        # A path of `universal_pathlib`: what its file system needs goes with it.
+        # A path of `universal_pathlib`, which carries the options of its file system.
         yield Located(files)
     elif isinstance(files, os.PathLike):
         for one in matches(plain_path(files), options):
@@ -169,7 +169,7 @@ def _ranges(steps: Iterable[Any]) -> Steps:
 def matches(path: str, options: Options) -> list[str]:
     """List the files that a path or URL means, which may be a pattern."""
     far = is_url(path)
-    # The part behind a question mark is for the server.
+    # The part after a question mark is for the server.
     head = path.partition("?")[0]
     try:
         if not ("*" in head or re.search(_BRACES, head)) if far else Path(path).exists():

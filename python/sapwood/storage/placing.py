@@ -34,12 +34,12 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
         if not special:
             beside.replace(target)
     except OSError as error:
-        if type(error) is not OSError or error.errno is None:  # those with a class of their own are clear
+        if type(error) is not OSError or error.errno is None:  # errors of a subclass have clear messages
             raise
         raise StorageError(f"cannot write {path}: {os.strerror(error.errno)}") from error
     finally:
         if not special:
-            with contextlib.suppress(OSError):  # the error before says more
+            with contextlib.suppress(OSError):  # the earlier error has more details
                 beside.unlink(missing_ok=True)
 
 
@@ -50,7 +50,7 @@ def placed_page(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -
     Raises
     ------
     ArgumentError
-        It would.
+        It would replace one of these.
     """
     if any(same_file(one, path) for one in inputs):
         raise ArgumentError(f"{path} is the input")

@@ -104,10 +104,10 @@ _ENDING = 5.0
 
 
 class _Reads:
-    """The reads that threads of the native core have under way in Python.
+    """The reads that threads of the native core are running in Python.
 
-    Python ends threads that want its lock after its end, by unwinding. This aborts the process if there are frames of
-    Rust on the stack. So the interpreter waits for these reads before it ends, and refuses others.
+    After its end, Python ends threads that request its lock, by unwinding. This aborts the process if there are frames
+    of Rust on the stack. So the interpreter waits for these reads before it ends, and refuses others.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ def within(system: Foreign, name: str, limit: float | None, *arguments: object, 
     Raises
     ------
     TimeoutError
-        It took longer.
+        The call took longer.
     """
     from fsspec.asyn import sync  # pyright: ignore[reportMissingTypeStubs]
     from fsspec.exceptions import FSTimeoutError  # pyright: ignore[reportMissingTypeStubs]
@@ -280,7 +280,7 @@ class Found(NamedTuple):
         return self._through(lambda source: _native.Storage(source, self.label, self.far))
 
     def _through(self, make: Callable[[Any], T]) -> T:
-        """Open the source; through the client of XRootD where the server refuses every login that sapwood has."""
+        """Open the source; use the client of XRootD if the server refuses every login that sapwood supports."""
         server = self._server()
         try:
             if server in _BY_CLIENT:
@@ -314,7 +314,7 @@ class Found(NamedTuple):
         Raises
         ------
         OSError
-            It cannot open it, or it is not installed.
+            The client cannot open the file, or is not installed.
         """
         from sapwood.storage import client
 
@@ -387,7 +387,7 @@ _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 def at_rest(look: Callable[[], T]) -> T:
-    """Call a function that reads from a file, again if a writer commits to the file meanwhile.
+    """Call a function that reads from a file; repeat the call if a writer commits to the file in the meantime.
 
     Raises
     ------
@@ -806,7 +806,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         raise StorageError(f"{pattern}: {error}") from None
     if wrong := next((one for one in found if "::" in one), None):
         raise StorageError(f"{pattern}: the listed name {wrong!r} cannot be part of a URL: it contains '::'")
-    # A name may have its scheme already. Protocols in front of it stay there, and so does the archive behind it.
+    # A name may have its scheme already. Protocols before it and the archive after it stay.
     parts = pattern.split("::")
     place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
     return ["::".join([*parts[:place], system.unstrip_protocol(one), *parts[place + 1 :]]) for one in sorted(found)]
@@ -829,7 +829,7 @@ def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) 
             )
         for name, is_folder in list_folder(folder):
             if (part == "**" or fnmatchcase(name, part)) and (wrong := re.search(r"/|\?|::", name)):
-                # It would name another file, or a file elsewhere.
+                # The URL would name another file, maybe in another folder.
                 raise StorageError(
                     f"{folder}: the listed name {name!r} cannot be part of a URL: it contains {wrong[0]!r}"
                 )

@@ -45,7 +45,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def _conceal(text: str) -> None:
-    """If a command reads a list of URLs with secrets, let it hide the secrets of all URLs in what it prints."""
+    """If a command reads a list of URLs with secrets, hide the secrets of all URLs in its output."""
     veils = [stream for stream in (sys.stdout, sys.stderr) if isinstance(stream, Veiled) and stream.also is None]
     if veils and without_secrets(text[:_LOOKED_AT]) != text[:_LOOKED_AT]:
         for veil in veils:

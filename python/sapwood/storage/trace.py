@@ -21,7 +21,7 @@ VERSION = "1"
 """The version of the format. It changes when a column changes its meaning or is removed."""
 
 TRACES = (".parquet", ".arrow", ".feather")
-"""How the names of traces end."""
+"""Suffixes of the names of traces."""
 
 COLUMNS = {
     "cause": 'why: "header", "directory", "streamers", "object" (a tree\'s own record, a histogram), "basket" (when '
@@ -125,7 +125,7 @@ class Trace:
         return _native.arrow_stream(list(self._columns), list(self._columns.values()))
 
     def save(self, path: str | Path) -> None:
-        """Write it as Parquet or as an Arrow file (by the ending: ``.parquet``, ``.arrow``); this needs PyArrow."""
+        """Write the trace as Parquet (``.parquet``) or as an Arrow file (``.arrow``); this needs PyArrow."""
         import pyarrow as pa
 
         table: Any = pa.table(self)
@@ -143,7 +143,7 @@ class Trace:
         Raises
         ------
         ArgumentError
-            It is not a trace, or one of a version that this sapwood does not know.
+            The file is not a trace, or has a version that this sapwood does not know.
         MissingFileError
             There is no such file.
         """
@@ -202,7 +202,7 @@ class Trace:
 
     @classmethod
     def add(cls, process: str, epoch_ns: int, columns: dict[str, Column]) -> None:
-        """Return the trace that is being recorded in this process, if there is one, what another has recorded for it.
+        """Add the recording of another process to the trace that this process records, if there is one.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class Trace:
     def order(self) -> dict[str, int]:
         """Return the pattern of the requested ranges in their files, in the order of the requests.
 
-        ``ranges``: their number. ``backward``, ``gaps``: the number of ranges that begin before and behind the end of
+        ``ranges``: their number. ``backward``, ``gaps``: the number of ranges that begin before and after the end of
         the previous range of the same file. ``gap_bytes``: total size of the gaps. ``median_bytes``, ``most_bytes``:
         median and largest size of a range.
         """
@@ -325,15 +325,15 @@ def trace(path: str | Path | None = None) -> Trace:
     Parameters
     ----------
     path
-        Where to write it: Parquet, or an Arrow file (``.arrow``), which need PyArrow. Nowhere if None.
+        The file to write: Parquet, or an Arrow file (``.arrow``); both need PyArrow. None: no file.
 
     Raises
     ------
     ArgumentError
         Another trace is being recorded, or the path has another ending.
     StorageError
-        There is no such folder, or nothing may be written there: when the block begins. It cannot be written: when it
-        ends; the trace itself still has all, for `save`.
+        When the block begins: the folder does not exist, or cannot be written to. When the block ends: the file cannot
+        be written; the trace itself is complete, so that `save` can write it.
     """
     return Trace(path)
 
@@ -346,7 +346,7 @@ def _shifted(column: Column, by: int, *, keep_zeros: bool) -> Column:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Put columns of one kind one behind the other."""
+    """Join columns of one kind, one after the other."""
     if columns[0][0] == "number":
         return ("number", np.concatenate([column[1] for column in columns]))
     ends = np.cumsum([column[1][-1] for column in columns])
@@ -392,7 +392,7 @@ def _reader(path: Path) -> Foreign:
 
 
 def _check_folder(folder: Path) -> None:
-    """Notice before the work, not behind it, that there is no place for its trace."""
+    """Raise an error before the work, not after it, if its trace cannot be written."""
     if not folder.is_dir():
         raise MissingFileError(f"cannot write a trace: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK | os.X_OK):

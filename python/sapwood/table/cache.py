@@ -48,7 +48,7 @@ _TURN, _BUSY = 5.0, 60.0
 """Seconds to wait for the lock of a cache, and seconds without another attempt if a process keeps it."""
 
 Range = tuple[int, int]
-"""The first of some entries, and the one behind the last."""
+"""The first of some entries, and the one after the last."""
 
 
 def _key(name: str, start: int, stop: int) -> str:
@@ -56,7 +56,7 @@ def _key(name: str, start: int, stop: int) -> str:
 
 
 class CacheUse(NamedTuple):
-    """How full a cache is: files, their bytes, and the time (of the clock) of the last use."""
+    """The use of a cache: files, their bytes, and the time (of the clock) of the last use."""
 
     files: int
     bytes: int
@@ -127,7 +127,7 @@ class ColumnCache:
         return self._listed[1].get(name, [])
 
     def cover(self, name: str, start: int, stop: int) -> list[Range]:
-        """Return ranges that are there and together have all of the entries wanted; none where some are missing."""
+        """Return stored ranges that together have all requested entries; an empty list if entries are missing."""
         there = self.ranges(name)
         if (start, stop) in there:
             return [(start, stop)]
@@ -142,7 +142,7 @@ class ColumnCache:
         return chosen
 
     def find(self, name: str, start: int, stop: int) -> list[Column] | None:
-        """Return the columns of a range of entries, to be joined; None where some are missing."""
+        """Return the columns of a range of entries, to be joined; None if entries are missing."""
         found: list[Column] = []
         first = start
         for begin, end in self.cover(name, start, stop):
@@ -221,7 +221,7 @@ class ColumnCache:
                 beside.replace(path)
             self._remove_inside(key)
         except BaseException:
-            with suppress(OSError):  # the error before says more
+            with suppress(OSError):  # the earlier error has more details
                 beside.unlink(missing_ok=True)
             raise
 

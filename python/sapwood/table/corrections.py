@@ -42,7 +42,7 @@ _MOST_BYTES = 1 << 28
 _MOST_CONTENTS = 1 << 22
 """The most contents of a correction."""
 _MOST_DEPTH = 64
-"""How deep contents, and the operations of a formula, may lie inside each other."""
+"""Maximum nesting depth of contents, and of the operations of a formula."""
 
 _LEVELS = [("==", "!="), (">", "<", ">=", "<="), ("-", "+"), ("/", "*"), ("^",)]
 """Operators of formulas, those that bind least first; only the last ones are joined from the right."""
@@ -54,7 +54,7 @@ _TWO = frozenset({"atan2", "pow", "max", "min"})
 _UPDATES: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "*": operator.mul, "/": operator.truediv, "last": lambda before, found: found,
 }  # fmt: skip
-"""How a correction of a stack changes an input, or combines the values of those before it."""
+"""The way in which a correction of a stack changes an input, or combines the values of the earlier corrections."""
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([A-Za-z_]\w*)|(\[\d+\])|(==|!=|>=|<=|[-+*/^<>(),]))"
 )
@@ -330,7 +330,7 @@ class Corrections:
             stack = [(str(one), [own["name"] for own in self._known[one][0]["inputs"]]) for one in given["stack"]]
             known = dict(zip(inputs, values, strict=True))
             if not stack or given["input_op"] == "last" or any(isinstance(known[one], str) for one in changed):
-                raise ArgumentError("its stack is empty, or its inputs cannot be changed so")
+                raise ArgumentError("its stack is empty, or its inputs cannot be changed in this way")
             if any(own not in known for _, names in stack for own in names):
                 raise ArgumentError("one of its stack has other inputs")
         except (LookupError, TypeError, ValueError, AttributeError, SapwoodError) as error:

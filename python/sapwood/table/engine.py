@@ -39,17 +39,17 @@ class StoredField(Protocol):
 
     @property
     def classname(self) -> str:
-        """The C++ class of its values, where the file names one, else ""."""
+        """The C++ class of its values if the file names one, otherwise ""."""
         ...
 
     @property
     def type(self) -> Type | None:
-        """The type of its column (see `sapwood.columns`); None where it cannot be read."""
+        """The type of its column (see `sapwood.columns`); None if it cannot be read."""
         ...
 
     @property
     def reason(self) -> str | None:
-        """Why it cannot be read; None where it can."""
+        """The reason why it cannot be read; None if it can."""
         ...
 
     @property

@@ -93,9 +93,9 @@ def _number_types(layout: Foreign) -> set[np.dtype[Any]]:
 
 
 def _fitting(values: tuple[Any, ...], *, compared: bool) -> tuple[Any, ...] | None:
-    """Return the operands with numbers of types that Awkward Array takes beside the arrays; None if there are none.
+    """Return the operands with numbers of types that Awkward Array accepts with the arrays; None if there are none.
 
-    It takes no number that the type of an array cannot hold, and none beyond 63 bits; NumPy does.
+    Unlike NumPy, Awkward refuses numbers that the type of an array cannot hold, and those with more than 63 bits.
     """
     kinds: set[np.dtype[Any]] = set()
     for value in values:
@@ -122,7 +122,7 @@ def _fitting(values: tuple[Any, ...], *, compared: bool) -> tuple[Any, ...] | No
 
 
 def _of_any_size(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an operation that takes whole numbers beside arrays of Awkward Array as NumPy does beside its own."""
+    """Return an operation that combines integers with Awkward arrays as NumPy combines them with its own arrays."""
     compared = function in _COMPARE.values()
 
     def operation(*values: Foreign) -> Foreign:

@@ -215,7 +215,7 @@ class FriendElement:
 
 
 def _runs(parts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first of numbers that follow one another, and the one behind the last of them."""
+    """Yield the first of consecutive numbers, and the number after the last of them."""
     first = 0
     for place, part in enumerate(parts):
         if place + 1 == len(parts) or parts[place + 1] != part + 1:
@@ -226,7 +226,7 @@ def _runs(parts: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _places(values: Array, wanted: Array) -> tuple[Array, Array]:
     """Return the places of numbers in a sorted array, and whether each is there."""
     if values.dtype != wanted.dtype:
-        # Only numbers that both types can hold can be equal. Together, NumPy would make floats of them.
+        # Only numbers that both types can hold can be equal. NumPy would convert both types to floats.
         fits = wanted >= 0 if wanted.dtype == np.int64 else wanted < 1 << 63
         places, there = _places(values, np.where(fits, wanted, 0).astype(values.dtype))
         return places, there & fits

@@ -122,7 +122,7 @@ def _check_number(many: float) -> None:
 
 
 def _lengths(lists: Foreign) -> Any:
-    """Return the length of each list; 0 where there is none."""
+    """Return the length of each list; 0 for a missing list."""
     import awkward as ak
 
     return ak.to_numpy(ak.fill_none(ak.num(lists, axis=1), 0))

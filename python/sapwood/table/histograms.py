@@ -175,25 +175,25 @@ def _ranges(query: Query, wanted: Sequence[Wants], start: int, stop: int) -> lis
 
 
 _LEAST = 400_000
-"""Fewer bytes of arrays are filled sooner by the histogram itself."""
+"""Below this number of bytes of arrays, the histogram's own method is faster."""
 
 
 def fill_histogram(histogram: Foreign, *values: Foreign, weight: Foreign = None, sample: Foreign = None) -> Foreign:
     """Fill a histogram with arrays, on all threads and without Python's lock; return the histogram.
 
-    The bins are those that its method `fill` fills: to the last bit where values are counted; sums of weights are
-    added in another order. With axes or storages that the native engine has not (growing or circular axes, strings),
-    with less than 400 kB of arrays, and with arrays of other kinds, the method `fill` is called.
+    The bins are those that its method `fill` fills. Counts are equal; sums of weights may differ by rounding, because
+    they are added in another order. The method `fill` is called for axes or storages that the native engine does not
+    support (growing or circular axes, strings), for less than 400 kB of arrays, and for other types of arrays.
 
     Parameters
     ----------
     histogram
-        Of `hist` or `boost_histogram`.
+        A histogram of `hist` or `boost_histogram`.
     values
-        For each axis an array of NumPy or Awkward Array, or a number. Lists fill each item; numbers of entries are
-        repeated for these.
+        For each axis an array of NumPy or Awkward Array, or a number. Each item of a list is filled; a number of an
+        entry is repeated for each item.
     weight, sample
-        As for the method `fill`; a `sample` only for profiles.
+        As for the method `fill`; `sample` is for profiles only.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What ties data outside of a file to it: the identity of the file, the places of its pages, samples of their bytes."""
+"""Identification of the file to which other data belong: its identity, the places of its pages, samples of bytes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def identity_of(table: Table) -> dict[str, Any] | None:
 def touched(table: Table) -> int | None:
     """Return when the file of a table, or its description (name, owner, rights, times), was changed last.
 
-    Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another one may be a copy, one that was
-    renamed, or one with other values. None for remote files, and where the system does not keep it.
+    Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another time may be a copy, may have been
+    renamed, or may have other values. None for remote files, and where the system does not keep it.
     """
     file: Any = table.file
     return file.native.touched()

@@ -119,8 +119,8 @@ class FieldZones:
         Parameters
         ----------
         data
-            Of each column its place among those that are written (None: it is not), and its name. Columns without
-            numbers are absent in what is returned.
+            For each column its index among the columns that are written (None: it is not written), and its name. The
+            result has no columns without numbers.
         edges
             The first entries of the zones, and the end.
         write
@@ -259,7 +259,7 @@ class Zones:
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
-        # The zones with which a run of kept ones begins or ends, by turns.
+        # The zones at which a run of kept zones begins or ends, in turn.
         turns = np.flatnonzero(np.diff(possible, prepend=False, append=False)).tolist()
         runs = ((self.edges[turns[place]], self.edges[turns[place + 1]]) for place in range(0, len(turns), 2))
         ranges = ((max(start, begin), min(stop, end)) for begin, end in runs)
@@ -305,7 +305,7 @@ class _Part(NamedTuple):
         return None if found < 0 else self.names.count(b"\0", 0, found)
 
     def read(self, name: str) -> FieldZones | None:
-        """Read the statistics of a field; None where there are none that can be used."""
+        """Read the statistics of a field; return None if no statistics can be used."""
         field = self.table.find(name)
         if field is None or field.path_in(self.table) != name or (place := self.place(name)) is None:
             return None
@@ -317,7 +317,7 @@ class _Part(NamedTuple):
                 or places != places_of(self.table, field.number)
             )  # fmt: skip
             if kind is None or stored_otherwise:
-                return _not_used(self.path, f"{name!r} is stored otherwise now")
+                return _not_used(self.path, f"{name!r} is stored differently now")
             if not self.same and sample != sample_of(self.table, field.number):
                 return _not_used(self.path, f"the values of {name!r} were changed after it was made")
             data = os.pread(self.file, self.zones * (2 * kind.itemsize + 8 * len(_COUNTS)), start)
@@ -488,7 +488,7 @@ def _columns_of(stored: Table, numbers: Mapping[str, int]) -> list[Array]:
 
 
 def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
-    """Return the index that is in the file of a table, None where there is none that can be used."""
+    """Return the index in the file of a table; None if there is none that can be used."""
     try:
         stored = table.stored_index
     except SapwoodError as error:
@@ -534,13 +534,13 @@ def path_for(table: Table) -> Path | None:
 _DAMAGE = (
     OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, struct.error
 )  # fmt: skip
-"""What reading a damaged index raises."""
+"""The exceptions that reading a damaged index may raise."""
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe must not wait for a writer."""
 
 
 def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
-    """Return the index of a table, None where there is none that belongs to it; warn of one that does not.
+    """Return the index of a table; None if there is none. Warn of an index that does not belong to the file.
 
     Fields with these `names` are read with it.
     """
@@ -741,9 +741,9 @@ def _part_of(table: Table, zones: Zones) -> _TablePart:
 
 
 def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
-    # The time is the one before the samples are read.
+    # The stored time is from before the samples are read.
     parts = {table.object_path: _part_of(table, zones), **_kept(table, path, identity)}
-    # The places in the header have a fixed number of digits, so that its length is known before they are.
+    # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
     header, directories = _laid_out(parts, identity, len(header))
     beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")

@@ -187,7 +187,7 @@ class Awkward(Library):
         contents = [result.layout(layouts) for _, result in results]
         names = [name for name, _ in results]
         if parameters is None and contents and all(isinstance(result.value, tuple) for _, result in results):
-            # They are of one backend: Awkward's constructor need not look at each again and again.
+            # All contents have one backend, which Awkward's constructor need not check for each of them.
             return ak.Array(layouts.table(contents, names, min(content.length for content in contents)))
         length = None if contents else 0
         return ak.Array(ak.contents.RecordArray(contents, names, length, parameters=parameters))

@@ -1,6 +1,6 @@
-"""Which operations of expressions combine values of different entries.
+"""Finds the operations of expressions that combine values of different entries.
 
-Where a table is read in steps, their results would depend on where the steps begin.
+If a table is read in steps, the results of these operations would depend on where the steps begin.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AXES = {
 }  # fmt: skip
 """Functions of Awkward Array that combine values along an axis, and their default axis."""
 _PLACES = {"mean": 2, "std": 3, "var": 3}
-"""Place of the axis among the positional arguments, if it is not 1: weights and such are before it."""
+"""Index of the axis among the positional arguments, if it is not 1: weights and other arguments are before it."""
 
 
 def _is_array(value: Foreign) -> bool:

@@ -120,7 +120,7 @@ class Missing(Predicate):
     name: str
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
-        """Look whether there are missing values, or others."""
+        """Return whether values can be missing, or (`outcome` false) not missing."""
         found = bounds(self.name)
         if found is None:
             return True
@@ -212,7 +212,7 @@ def _between(operation: str, low: Array, high: Array, value: Any) -> Array:
 
 
 def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
-    """Return whether an integer has no place in an integer type, so that its comparison is an error in places."""
+    """Return whether an integer does not fit an integer type: a comparison of the two may be an error."""
     if kind.kind not in "iu" or not isinstance(value, int):
         return False
     bounds = np.iinfo(kind)
@@ -255,7 +255,7 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
     settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
     if not settled or not all(_entry_by_entry(node, False) for node in nodes):
         return None
-    own = frozenset(query.fields)  # the index knows nothing of friends
+    own = frozenset(query.fields)  # the index has no statistics of friends
     found: list[Predicate] = []
     for cuts in selections:
         usable = [node for node in cuts if _entry_by_entry(node, True)]
@@ -369,7 +369,7 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):
                 return _of_syntax(node.expression.root, node, own)
-            # Of a number that is not a condition, single bits may be asked.
+            # A number that is not a condition may be combined bit by bit.
             return _of_node(node, own) if node is not None and _is_bool(node) else UNKNOWN
         case _:
             return UNKNOWN

@@ -41,7 +41,7 @@ class Readable(HasFields):
 
     @property
     def list_counters(self) -> dict[str, str]:
-        """The name of the field that counts the items of each list, by the name of the list, where there is one."""
+        """By the name of each list, the name of the field that counts its items, if there is one."""
         return {}
 
     @property
@@ -454,7 +454,7 @@ class ReadableField(Readable, Field):
         _check_virtual(virtual, access_log, library, {})
         warn_of_executors(decompression_executor, interpretation_executor)
         in_place: Any = interpretation
-        # Types of NumPy have a `fill` as well.
+        # NumPy's types have an attribute `fill`, too.
         fill: Any = getattr(interpretation, "fill", None) if isinstance(interpretation, Interpretation) else None
         if fill is not None:
             if library_of(library).name != "np" or virtual:

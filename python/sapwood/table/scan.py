@@ -247,8 +247,8 @@ def read(
 
     Each table takes one call of the engine, during which other Python threads run. A single slice may use the pages
     that the slice before it left in `carry`, and for each friend in `friend_carries`. A field that was not requested
-    by name is left out with a warning (None in its place) if it turns out to be unreadable while it is decoded. For
-    steps, which share `lost`, this is so in the first step only.
+    by name is left out with a warning (None in its place) if it turns out to be unreadable while it is decoded. In
+    steps, which share `lost`, only the first step may leave out fields.
     """
     found, left_out = _read(slices, carry, lost)
     warn_of_parts(left_out)

@@ -204,7 +204,7 @@ class HasFields:
         return isinstance(where, str) and self.find(where) is not None
 
     def get(self, where: str, default: Foreign = None) -> Foreign:
-        """Return a field by name or path, or `default` where there is none."""
+        """Return a field by name or path, or `default` if there is none."""
         found = self.find(where)
         return default if found is None else found
 
@@ -217,7 +217,7 @@ class HasFields:
         return len(self._children)
 
     def __bool__(self) -> bool:
-        """Be true, with no fields too."""
+        """Return True, also for a table without fields."""
         return True
 
     def descendants(self) -> Iterator[Any]:
@@ -417,7 +417,7 @@ class Table(HasFields):
 
     @property
     def stored_index(self) -> Table | None:
-        """The index of the table that its own file has: a table of zones (see `sapwood.table.index`)."""
+        """The index of the table in its own file: a table of zones (see `sapwood.table.index`)."""
         return None
 
     def _grow(self) -> list[Any]:
@@ -499,7 +499,7 @@ class Table(HasFields):
 
     @property
     def index_fields(self) -> tuple[str, ...]:
-        """The fields of the stored index, by which entries are found as a friend of other tables; empty without one."""
+        """The fields of the stored index, which finds the entries if the table is a friend; empty without an index."""
         return ()
 
     @property
@@ -580,7 +580,7 @@ class Field(HasFields):
 
     @property
     def cpp_class(self) -> str:
-        """The C++ class of its values, where the file names one, else their type."""
+        """The C++ class of its values if the file names one, otherwise their type."""
         return self.native.classname or self.typename
 
     def member_types(self, classname: str) -> dict[str, str]:
@@ -596,7 +596,7 @@ class Field(HasFields):
 
     @property
     def index(self) -> int:
-        """The place among the fields of the parent."""
+        """The index among the fields of the parent."""
         return self._parent._children.index(self)
 
     @property
@@ -646,7 +646,7 @@ class Field(HasFields):
 
     @property
     def reason(self) -> str | None:
-        """Why it cannot be read, None where it can."""
+        """The reason why it cannot be read; None if it can."""
         if not self._reason_known:
             self._reason = self.native.reason
             self._reason_known = True
@@ -654,7 +654,7 @@ class Field(HasFields):
 
     @property
     def left_out(self) -> list[str]:
-        """The members that cannot be decoded and are left out, as far as that is known beforehand: which, and why."""
+        """The members that cannot be decoded and are left out, with reasons, as far as this is known before reading."""
         return self.native.left_out
 
     @property
@@ -712,22 +712,22 @@ class Interpretation:
         self._kind = kind
 
     def belongs_to(self, field: Field) -> None:
-        """Take the field that is read so."""
+        """Set the field that is read with this interpretation."""
         self._field = field
 
     @property
     def type(self) -> Type | None:
-        """The type, None where the field cannot be read."""
+        """The type; None if the field cannot be read."""
         return self._kind if self._field is None else self._field.type
 
     @property
     def reason(self) -> str | None:
-        """Why the field cannot be read, None where it can."""
+        """The reason why the field cannot be read; None if it can."""
         return None if self._field is None else self._field.reason
 
     @property
     def typename(self) -> str:
-        """The C++ type; of one that belongs to no field, the type as `describe` writes it."""
+        """The C++ type; if the interpretation belongs to no field, the type as `describe` writes it."""
         return self.describe() if self._field is None else self._field.typename
 
     @property
@@ -773,7 +773,7 @@ class Interpretation:
         return np.dtype((dtype, shape)) if shape else dtype
 
     def describe(self) -> str:
-        """Write the type as Awkward Array does, or why the field cannot be read."""
+        """Return the type as Awkward Array writes it, or the reason why the field cannot be read."""
         kind = self.type
         return safe_line(f"unreadable: {self.reason}" if kind is None else columns.describe(kind))
 

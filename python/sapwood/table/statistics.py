@@ -31,13 +31,13 @@ class FieldStatistics:
     seconds: float
     """The time of decompression and decoding, summed over threads."""
     wall: float
-    """How long reading took."""
+    """The wall time of reading."""
     count: int = 0
     """Values, those in lists counted one by one."""
     missing: int = 0
     nan: int = 0
     low: float | int | None = None
-    """The smallest number, None where there is none."""
+    """The smallest number; None if there is none."""
     high: float | int | None = None
     total: float = 0.0
     longest: int = 0
@@ -45,7 +45,7 @@ class FieldStatistics:
 
     @property
     def mean(self) -> float | None:
-        """The mean of the numbers that are neither missing nor NaN; None where there are none."""
+        """The mean of the numbers that are neither missing nor NaN; None if there are none."""
         good = self.count - self.missing - self.nan
         return self.total / good if good and self.low is not None else None
 

@@ -242,7 +242,7 @@ def read_ahead(
 
 
 class Report:
-    """Where the arrays of one step come from: file, table and entries, counted in the table and over all files."""
+    """The source of the arrays of one step: file, table and entries, counted in the table and over all files."""
 
     def __init__(self, source: HasFields, tree_entry_start: int, tree_entry_stop: int, global_offset: int = 0) -> None:
         self._source = source
@@ -281,7 +281,7 @@ class Report:
 
     @property
     def tree_entry_stop(self) -> int:
-        """The entry behind the last of the step, in its table."""
+        """The entry after the last one of the step, in its table."""
         return self._stop
 
     @property
@@ -291,7 +291,7 @@ class Report:
 
     @property
     def global_entry_stop(self) -> int:
-        """The entry behind the last of the step, counted over all files."""
+        """The entry after the last one of the step, counted over all files."""
         return self._stop + self._offset
 
     @property

@@ -138,7 +138,7 @@ def copy(
 
 @contextlib.contextmanager
 def _all_or_nothing(file: sapwood.WritableDirectory) -> Generator[None]:
-    """Discard after an exception what was written to a file that has not been committed since."""
+    """After an exception, discard the writes to a file that were not committed."""
     try:
         yield
     except BaseException:
@@ -148,18 +148,19 @@ def _all_or_nothing(file: sapwood.WritableDirectory) -> Generator[None]:
 
 @contextlib.contextmanager
 def _not_taken(path: str) -> Generator[None]:
-    """Remove a new file for a path where another process has put a file meanwhile.
+    """Remove the new file if another process has created a file at its path in the meantime.
 
     Raises
     ------
     StorageError
-        It has.
+        Another process has created a file.
     """
     try:
         yield
     except TargetTakenError as error:
         Path(error.kept).unlink(missing_ok=True)
-        raise StorageError(f"{path} was created by another process meanwhile; it is unchanged: try again") from None
+        why = "was created by another process in the meantime; it is unchanged: try again"
+        raise StorageError(f"{path} {why}") from None
 
 
 @contextlib.contextmanager

@@ -147,7 +147,7 @@ def hadd(
                 done.output = target
     except TargetTakenError as error:
         Path(error.kept).unlink(missing_ok=True)
-        raise StorageError(f"{target} was created by another process meanwhile; run hadd again") from None
+        raise StorageError(f"{target} was created by another process in the meantime; run hadd again") from None
     yield from done.text()
 
 
@@ -214,7 +214,7 @@ def put(
         name = name if into else inside.rpartition("/")[2]
         where = f"{folder}/{name}" if folder else name
         if moved is not None and where in places.values():
-            raise ArgumentError(f"several objects would be moved to {file}:{where}, and all but one be lost")
+            raise ArgumentError(f"several objects would be moved to {file}:{where}, and all but one would be lost")
         places[one.place] = where
     done: list[str] = []
     for one in found:

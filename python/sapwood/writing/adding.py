@@ -20,8 +20,8 @@ from sapwood.writing.objects import ARRAYS, Axis, Object, cells_of, stored
 # The fills of a buffer are added to the bins.
 _BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID", "fBufferSize"})
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
-"""Members that do not count when objects are compared: functions fitted to the points of a graph, its axes that end
-with the points, and the entries of a list."""
+"""Members that do not count when objects are compared: functions fitted to the points of a graph, its axes (they
+end with the points), and the entries of a list."""
 _WORDS = BLOCK // 16
 """Number of 16-bit words in a block of an entry list that has one bit per entry."""
 _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")

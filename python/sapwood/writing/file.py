@@ -192,7 +192,7 @@ def update(
 
 
 def _keep_checksums(native: _native.Output, path: str, asked: bool) -> bool:
-    """Collect checksums of what is written to a file, if they are asked for or it has valid ones; return whether."""
+    """Collect checksums of later writes if they are requested or the file has valid ones; return whether they are."""
     if not checksums_beside(path).exists():
         if asked:
             native.keep_checksums(None)

@@ -154,7 +154,7 @@ class FieldPlan:
         streamed = [name for name, shape in self.shapes.items() if shape[0] == "dynamic"]
         if streamed:
             raise UnsupportedError(
-                f"field {streamed[0]!r}: objects that their class streams can be copied, not added to"
+                f"field {streamed[0]!r}: streamed objects can be copied, but not added to"
             )
         return [fit(shape, data[name], name) for name, shape in self.shapes.items()]
 

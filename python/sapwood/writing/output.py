@@ -106,7 +106,7 @@ class Settings:
 
 
 class RemoteTarget:
-    """The target of a URL. Its errors have no cause: that of another package may name the URL with a token."""
+    """The target of a URL. Its errors have no cause: an error of another package may contain a token of the URL."""
 
     def __init__(self, url: str, options: Mapping[str, object]) -> None:
         try:
@@ -285,12 +285,12 @@ class TargetTakenError(StorageError, FileExistsError):
 
 
 def _place_new(beside: str, path: str) -> None:
-    """Move a file to a path where none may be.
+    """Move a file to a path that must not exist.
 
     Raises
     ------
     TargetTakenError
-        There is one.
+        It exists.
     """
     try:
         os.link(beside, path)
@@ -303,7 +303,8 @@ def _place_new(beside: str, path: str) -> None:
     else:
         Path(beside).unlink()
         return
-    taken = TargetTakenError(f"{path} already exists: another program created it meanwhile; the new file is {beside}")
+    why = "another program created it in the meantime"
+    taken = TargetTakenError(f"{path} already exists: {why}; the new file is {beside}")
     taken.kept = beside
     raise taken
 
@@ -645,7 +646,7 @@ def _absent_after(kind: type[BaseException] | tuple[type[BaseException], ...], p
         yield
     except kind:
         if path is not None:
-            with contextlib.suppress(OSError):  # the error before says more
+            with contextlib.suppress(OSError):  # the earlier error has more details
                 Path(path).unlink(missing_ok=True)
         raise
 

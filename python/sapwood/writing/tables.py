@@ -471,7 +471,7 @@ class TableDirectory(OutputDirectory):
             raise ArgumentError(f"{name} has no fields left to write")
         for one, shape in plan.shapes.items():
             if shape[0] == "dynamic":
-                raise UnsupportedError(f"{source.object_path}: field {one!r} holds objects that their class streams")
+                raise UnsupportedError(f"{source.object_path}: field {one!r} holds streamed objects")
         directory, last = self._parent(name)
         made = plan.native()
         with self._file.changing():

@@ -226,8 +226,8 @@ impl Shared {
     }
 }
 
-/// Bytes of a span that is requested with others. A part of an answer is of no use before its end, and what is read first
-/// should not wait for what is read much later.
+/// Bytes of a span that is requested with others. A part of an answer can be used only when it is complete, and bytes
+/// that are read first should not wait for bytes that are read much later.
 const PART: u64 = 512 << 10;
 
 /// Merges ranges with small gaps to at most `most` spans. One span has any length, because its bytes can be used as they

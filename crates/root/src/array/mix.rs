@@ -1,7 +1,7 @@
 //! Mixing of rows: shuffled batches and padded lists.
 //!
 //! A window of clusters is mixed column by column, because one column often fits the cache of a processor and all
-//! columns do not. Numbers come from that cache without waiting. Lists are longer, so the memory of the lists behind is
+//! columns do not. Numbers come from that cache without waiting. Lists are longer, so the memory of the next lists is
 //! requested while one is copied (`request`): of the first line and of the next one, which most copies reach.
 //!
 //! Lists are mostly short, and a copy of a length known at compile time is much cheaper than one of any length. A copy
@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 /// Bytes of a list copied at once.
 const SHORT: usize = 32;
-/// Number of rows behind the current one whose memory is requested.
+/// Number of rows after the current one whose memory is requested.
 const AHEAD: usize = 32;
 
 /// A column.
@@ -70,7 +70,7 @@ pub fn mix(
     Ok(Mixed { values: values?, masks: masks?, offsets: lists.into_iter().map(|one| one.offsets).collect() })
 }
 
-/// The own row of each mixed row.
+/// The original row of each mixed row.
 struct Order(Vec<u32>);
 
 impl Order {
@@ -202,7 +202,7 @@ impl Lists {
         })
     }
 
-    /// Requests the memory of a list behind the current one.
+    /// Requests the memory of a list after the current one.
     #[allow(
         clippy::inline_always,
         reason = "it is a part of two loops that copy a list in a few instructions"

@@ -28,8 +28,8 @@ const TRIED: usize = 3500 << 10;
 const TRIED_VIRTUAL: usize = 512 << 20;
 /// The same on a machine without a host.
 const TRIED_REAL: usize = 16 << 20;
-/// The spare room of growing buffers is this part of them, an eighth of the rest. It has no large pages: with these it
-/// would be in memory.
+/// The spare room of growing buffers is one part in this many, an eighth of the rest. It has no large pages, because
+/// large pages would be in memory although nothing uses them.
 const SPARE: usize = 9;
 /// Pause of large pages after a slow request.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const QUICK: Duration = Duration::from_micros(1500);
 /// Time for which a quick request shows that others are quick.
 const TRUSTED: Duration = Duration::from_secs(2);
 
-/// What is known about large pages.
+/// The present knowledge about large pages.
 static STATE: State = State { paused: AtomicU64::new(0), quick: AtomicU64::new(0), small: AtomicU64::new(0) };
 
 /// Whether buffers may have large pages that were not requested at once.
@@ -123,7 +123,7 @@ fn provide_range(start: usize, bytes: usize) {
 /// Returns whether the middle page of a range is in memory: the range is part of a buffer that is used again, or of a
 /// large page.
 ///
-/// The pages at both ends do not tell: they may also hold values of the neighbours.
+/// The pages at both ends do not show this: they may also hold values of the neighbours.
 fn is_reused(start: usize, bytes: usize) -> bool {
     bytes >= SMALLEST_CHECKED && system::is_resident((start + bytes / 2) & !(PAGE - 1))
 }
@@ -350,7 +350,7 @@ mod tests {
         assert!(system::is_resident(next + bytes - PAGE));
     }
 
-    /// Tests that change what is known about large pages take turns.
+    /// Tests that change the knowledge about large pages take turns.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
         static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let guard = sapwood_io::lock(&ALONE);

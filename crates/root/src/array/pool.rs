@@ -30,7 +30,7 @@ const WASTE: usize = 2;
 const HELD_WASTE: usize = 4;
 /// A kept buffer that lacks at most this part of the requested size grows.
 const SHORT: usize = 9;
-/// Ratio of a kept buffer to a lack of room from which other buffers are removed for it, if there are any.
+/// Ratio of a kept buffer's size to the missing room above which other buffers, if any, are removed instead of it.
 const MANY_TIMES: usize = 4;
 
 /// A buffer of bytes, or of numbers if these need alignment.

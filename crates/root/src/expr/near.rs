@@ -106,7 +106,7 @@ impl Test {
         found
     }
 
-    /// Whether items that are far from each other in eta leave the result as it is without them.
+    /// Whether items that are far from each other in eta do not change the result.
     const fn is_decided_afar(&self) -> bool {
         self.with > LEAST
             && match self.compared {

@@ -48,7 +48,7 @@ pub struct NTuple {
     pub listed: Vec<Listed>,
     /// Columns that projected fields share.
     pub aliased: HashSet<usize>,
-    /// Page lists, or the faults of their bytes: each field asks for them.
+    /// Page lists, or the faults of their bytes. They are kept because each field needs them.
     page_lists: Vec<OnceLock<Result<Arc<PageList>>>>,
     /// The most recently requested clusters.
     last_clusters: Mutex<Option<ClustersBetween>>,

@@ -54,7 +54,7 @@ impl<'r> Early<'r> {
     fn is(&self, job: &PageJob) -> bool {
         std::ptr::eq(self.job, job)
     }
-    /// Whether the caller shall decompress it now, because no thread has begun.
+    /// Whether the caller must decompress it now, because no thread has begun.
     pub fn begin(&self) -> bool {
         let mut state = lock(&self.state);
         let open = matches!(*state, State::Open);

@@ -112,7 +112,7 @@ pub fn read_with(
     Err(errors.into_iter().find(alike).unwrap_or(last))
 }
 
-/// What a warning says of a class that was found undecodable during decoding: nothing but decoding all entries shows it.
+/// The remark of a warning about a class that turned out to be undecodable: only decoding all entries shows this.
 const ELSEWHERE: &str = "found while decoding: a read of other entries may have this part";
 
 /// Values that were left out of the columns.

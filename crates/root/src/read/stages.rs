@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// A corrupt file may claim any size: memory for more bytes of values than this, for each byte in the files, is provided
-/// only as they are decoded.
+/// Maximum bytes of values, for each byte in the files, whose memory is provided before they are decoded. A corrupt
+/// file may claim any size.
 const LIKELY: u64 = 64;
 
 /// The state of a field of a part.

@@ -153,7 +153,7 @@ impl<'a> Compiler<'a> {
             (Cpp::Class(name), Kind::Unreadable(why))
                 if !self.classes.contains(name) && !self.hidden.contains_key(name) =>
             {
-                self.doubts.push(format!("{why}; where there are none of it, the rest is read"));
+                self.doubts.push(format!("{why}; if the data have no such objects, the rest is read"));
                 Kind::Opaque(name.as_str().into(), self.classes.numbers_of_template(name))
             }
             (_, kind) => kind,

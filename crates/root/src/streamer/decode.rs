@@ -591,7 +591,7 @@ impl<'a> Decoder<'a> {
 
 type Fields = [(String, Builder)];
 
-/// Returns an error of objects of a class in a frame as one of that class, if the frame allows to skip them.
+/// Attributes an error in objects of a class to the class, if their frame allows skipping them.
 fn blamed(error: Error, frame: Frame, class: &str, c: &Cursor<'_>) -> Error {
     let Some(end) = frame.end else { return error };
     match error.kind() {

@@ -1,8 +1,8 @@
 //! Memory for pages of different sizes, used again without being returned to the system.
 //!
-//! Freed buffers of other sizes are of no use for a new page: each would have fresh memory, which the system clears page
-//! by page. An arena is one range of addresses. Pages take pieces of it, one behind another; the pieces of neighbours that
-//! were freed are joined, so that a large page fits where several small ones were.
+//! Freed buffers of other sizes are useless for a new page: it would get new memory, which the system clears page by
+//! page. An arena is one range of addresses. Pages take pieces of it, one after another. Freed pieces that are adjacent
+//! are joined, so that a large page fits where several small ones were.
 
 use crate::array::pool;
 use bytes::{Bytes, BytesMut};

@@ -1,4 +1,4 @@
-//! What ties data outside of a file to a field of a table in it: the places of its pages, and samples of their bytes.
+//! Identifies a field of a table for data outside of its file, by the places of its pages and samples of their bytes.
 
 use super::Table;
 use crate::error::{Error, Result};
@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 /// Maximum number of pages of a field in its sample.
 const PAGES: usize = 64;
-/// Bytes of a piece of a page in a sample. The first piece has the checksum of LZ4, even behind a key; the last piece has
-/// the checksum of zlib or LZMA, or of the page itself.
+/// Bytes of a piece of a page in a sample. The first piece has the checksum of LZ4, even after a key; the last piece
+/// has the checksum of zlib or LZMA, or of the page itself.
 const PIECE: usize = 256;
 
 /// Offset, length, first entry and number of entries of each page of a field, each once, in the order of the file.

@@ -627,7 +627,7 @@ mod tests {
         let page = Page::plain(&[0; 12], 3);
         assert_eq!(from_counts(&page, &[5, 7, 7, 8], 4).unwrap(), [0, 8, 8, 12]);
         assert!(from_counts(&page, &[5, 7, 7, 9], 4).is_err());
-        // An element less, and the values of later entries would be those of their neighbours.
+        // With one element less, later entries would get the values of their neighbours.
         assert!(from_counts(&page, &[5, 6, 6, 7], 4).is_err());
         assert!(from_counts(&page, &[5, 7, 7], 4).is_err());
         assert_eq!(one_entry(&Page::plain(b"ab", 1)).unwrap(), [0, 2]);

@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
             None => Err(self.short(n)),
         }
     }
-    /// The next `n` bytes and all behind them.
+    /// The next `n` bytes and all bytes after them.
     #[inline]
     pub fn take_of_rest(&mut self, n: usize) -> Result<&'a [u8]> {
         match self.bytes.get(self.pos..) {

@@ -57,7 +57,7 @@ fn refill<T>(values: &mut Vec<T>, more: usize) -> Result<()> {
     left(values.try_reserve(more).is_ok(), || have.saturating_add(more).saturating_mul(size_of::<T>()))
 }
 
-/// An error if a request was refused, or if the system has no memory: the request took from the reserve then.
+/// An error if a request was refused, or if the system has no memory: the request was then granted from the reserve.
 fn left(granted: bool, bytes: impl FnOnce() -> usize) -> Result<()> {
     if granted && memory_left() {
         Ok(())
@@ -66,7 +66,7 @@ fn left(granted: bool, bytes: impl FnOnce() -> usize) -> Result<()> {
     }
 }
 
-/// An error if the system has no memory. Whatever makes many small allocations asks it now and then.
+/// An error if the system has no memory. Code that makes many small allocations calls it from time to time.
 #[inline]
 pub fn check() -> Result<()> {
     if memory_left() { Ok(()) } else { Err(Error::limit("no memory")) }

@@ -1,7 +1,7 @@
 //! Entries that are one short list or string each, or a list of these: decoded in one loop for all entries of a page.
 //!
 //! Examining a list of a few bytes costs more than copying it. This loop decodes one kind of items, reserves room once
-//! for each entry, and converts blocks of fixed size if the page and the room continue behind the list.
+//! for each entry, and converts blocks of fixed size if the page and the room continue after the list.
 
 #![allow(
     unsafe_code,
@@ -14,12 +14,12 @@ use super::grow::Grow;
 use crate::error::Result;
 use std::mem::MaybeUninit;
 
-/// What a list holds.
+/// The content of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Items {
     /// Numbers of this many bytes (1, 2, 4 or 8), after a 32-bit count.
     Numbers(usize),
-    /// Bytes of which each that is not zero is true, after a 32-bit count.
+    /// Bytes after a 32-bit count; each byte that is not zero is true.
     Bools,
     /// Characters as `TString` writes them: after a length byte, or 255 and a 32-bit length.
     Text,
@@ -145,7 +145,7 @@ fn decode<I: Item>(framed: bool, data: &[u8], bounds: &[u32], to: Lists<'_>) -> 
     }
 }
 
-/// The bytes of an entry behind its version header, followed by those of the entries after it; and how many of them
+/// The bytes of an entry after its version header, followed by those of the entries after it; and how many of them
 /// are its own.
 #[inline(always)]
 fn body<'a>(framed: bool, data: &'a [u8], bounds: &[u32]) -> Option<(&'a [u8], usize)> {

@@ -38,7 +38,7 @@ pub fn extend(width: usize, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. If `from` continues behind
+/// As [`extend`] with the first `length` bytes of `from`, or all of it if it is shorter. If `from` continues after
 /// them, whole blocks are converted, so that short lists of different lengths take the same path.
 #[inline]
 pub fn extend_front(width: usize, from: &[u8], length: usize, to: &mut Vec<u8>) -> Result<()> {
@@ -72,7 +72,7 @@ fn extend_blocks<const N: usize>(from: &[u8], length: usize, to: &mut Vec<u8>) -
 }
 
 /// Appends the bytes from `at` to `end` of each row of `stride` bytes, reversing each group of 4 bytes if `reversed`;
-/// bytes behind the last whole row are dropped.
+/// bytes after the last whole row are dropped.
 pub fn extend_rows(
     from: &[u8],
     stride: usize,

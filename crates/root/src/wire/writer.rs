@@ -50,8 +50,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates an empty buffer. Its first byte will be `displacement` bytes (the key's `fKeylen`) behind the start of the
-    /// record.
+    /// Creates an empty buffer. Its first byte will be `displacement` bytes (the key's `fKeylen`) after the start of
+    /// the record.
     pub fn new(displacement: usize) -> Self {
         Self { displacement, ..Self::default() }
     }

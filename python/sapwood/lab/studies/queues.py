@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import heapq
 import itertools
 import math
 import random
 from collections import deque
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 MEGA = 1e6
 
@@ -73,62 +76,68 @@ class _Process:
 class _Station:
     """A station that serves processes: all at once, in equal shares of the total, or one after the other.
 
+    Processes that are served at once advance alike, so the order in which they end is known when they begin: a heap
+    has them by the amount of work that each will have received at its end. `end` is the time of the next end.
+
     `full` adds up seconds, each weighted by the current rate divided by the highest rate for as many or more processes.
     """
 
     def __init__(self, name: str, curve: Sequence[float], access: float | None = None) -> None:
-        self.name, self.full = name, 0.0
-        self._curve, self._access, self._last = curve, access, [-1]
-        self._most = list(itertools.accumulate(reversed(curve), max))[::-1]
-        self._work: dict[_Process, float] = {}
+        self.name, self.full, self.end = name, 0.0, math.inf
+        self._access, self._last = access, [-1]
+        self._curve = [_at(curve, 1), *curve]
+        most = list(itertools.accumulate(reversed(curve), max))[::-1]
+        self._weights = [0.0, *(1.0 if access is not None else rate / best for rate, best in zip(curve, most))]
+        self._served: list[tuple[float, int, _Process]] = []
+        self._queue: deque[tuple[float, _Process]] = deque()
+        self._received, self._added, self._speed, self._weight, self._since = 0.0, 0, 0.0, 0.0, 0.0
 
-    def _total(self, count: int) -> float:
-        return _at(self._curve, count)
-
-    def _served(self) -> list[_Process]:
-        waiting = list(self._work)
-        return waiting if self._access is None else waiting[:1]
-
-    def add(self, process: _Process, work: float) -> None:
+    def add(self, process: _Process, work: float, now: float) -> None:
         """Add a process that needs this much work."""
-        self._work[process] = work
-        if len(self._work) == 1:
-            self._begin()
+        if self._access is not None and self._served:
+            self._queue.append((work, process))
+            return
+        self._advance(now)
+        self._serve(process, work)
+        self._changed(now)
 
-    def _begin(self) -> None:
-        """Start the next process of the queue: add its access time if the job or the file changes."""
-        if self._access and self._work:
-            process = next(iter(self._work))
+    def _serve(self, process: _Process, work: float) -> None:
+        """Start serving a process: add the access time if the job or the file changes."""
+        if self._access is not None:
             if process.place != self._last:
-                self._work[process] += self._access * self._total(1)
+                work += self._access * self._curve[1]
             self._last = list(process.place)
+        if not self._served:
+            self._received = 0.0  # so that it stays small, and its last digits exact
+        self._added += 1
+        heapq.heappush(self._served, (self._received + work, self._added, process))
 
-    def _speed(self) -> float:
-        count = len(self._served())
-        return self._total(count) / count
+    def _advance(self, now: float) -> None:
+        passed = now - self._since
+        self._received += passed * self._speed
+        self.full += passed * self._weight
+        self._since = now
 
-    def wait(self) -> float:
-        """Return the time until the next process is done."""
-        served = self._served()
-        return min(self._work[process] for process in served) / self._speed() if served else math.inf
+    def _changed(self, now: float) -> None:
+        count = len(self._served)
+        place = min(count, len(self._curve) - 1)
+        self._speed, self._weight = self._curve[place] / max(count, 1), self._weights[place]
+        self.end = now + (self._served[0][0] - self._received) / self._speed if count else math.inf
 
-    def advance(self, seconds: float) -> list[_Process]:
-        """Advance the time; return the processes that are done."""
-        served = self._served()
-        if not served:
-            return []
-        self.full += seconds * (
-            1.0 if self._access is not None else self._total(len(served)) / _at(self._most, len(served))
-        )
-        done, moved = [], seconds * self._speed()
-        for process in served:
-            self._work[process] -= moved
-            if self._work[process] <= 1e-9 * (1 + moved):
-                del self._work[process]
-                done.append(process)
-        if done and self._access is not None:
-            self._begin()
-        return done
+    def done(self, now: float) -> list[_Process]:
+        """Remove the processes that are done at `end`, and return them in the order in which they came."""
+        passed = now - self._since
+        self._advance(now)
+        # At least the first one, whatever the last digits of times say.
+        limit = max(self._received, self._served[0][0]) + 1e-9 * (1 + passed * self._speed)
+        done: list[tuple[int, _Process]] = []
+        while self._served and self._served[0][0] <= limit:
+            done.append(heapq.heappop(self._served)[1:])
+        if done and self._queue:
+            work, process = self._queue.popleft()
+            self._serve(process, work)
+        self._changed(now)
+        return [process for _, process in sorted(done, key=itemgetter(0))]
 
 
 class _Tokens:
@@ -152,6 +161,7 @@ class Outcome:
     full: dict[str, float] = field(default_factory=dict[str, float])
 
 
+@functools.lru_cache(maxsize=4096)
 def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     """Simulate this number of jobs that start at the same time."""
     stores = [
@@ -204,13 +214,14 @@ def simulate(site: Site, load: Load, jobs: int) -> Outcome:
     now = 0.0
     while True:
         while ready:
-            _proceed(ready.popleft(), ready)
-        step = min(station.wait() for station in stations)
-        if math.isinf(step):
+            _proceed(ready.popleft(), ready, now)
+        following = min([station.end for station in stations])
+        if math.isinf(following):
             break
-        now += step
+        now = max(now, following)
         for station in stations:
-            ready.extend(station.advance(step))
+            if station.end <= now:
+                ready.extend(station.done(now))
     now = max(now, 1e-12)
     count = jobs * load.files
     full = {station.name: station.full / now for station in stations if station is not delay}
@@ -226,12 +237,12 @@ def _parts(count: int, spread: float, chance: random.Random) -> list[float]:
     return [one / mean for one in drawn]
 
 
-def _proceed(process: _Process, ready: deque[_Process]) -> None:
+def _proceed(process: _Process, ready: deque[_Process], now: float) -> None:
     """Run a process until it waits."""
     for what, amount in process.steps:
         if isinstance(what, _Station):
             if amount > 0:
-                what.add(process, amount)
+                what.add(process, amount, now)
                 return
         elif amount > 0:
             if what.waiting:

@@ -232,12 +232,12 @@ def _noise(machines: Mapping[str, Mapping[str, Any]], what: str, application: st
 
 
 def _apart(speeds: Mapping[str, float]) -> float:
-    """Return by which part the fastest machine is faster than the slowest one."""
+    """Return the relative difference between the fastest and the slowest machine."""
     return max(speeds.values()) / min(speeds.values()) - 1
 
 
 def _least(noise: Mapping[str, float]) -> float:
-    """Return the difference of machines above which something can be said of them."""
+    """Return the relative difference of machines above which findings are stated."""
     return max(NOISE, min(noise.values()))
 
 

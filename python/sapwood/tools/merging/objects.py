@@ -30,7 +30,7 @@ def is_joined(classname: str) -> bool:
 
 
 def is_filled(classname: str) -> bool:
-    """Return whether objects of a class hold what was filled into them, so that one does not stand for all files."""
+    """Return whether objects of a class are filled with data, so that one object does not represent all files."""
     return _FILLED.fullmatch(classname) is not None
 
 

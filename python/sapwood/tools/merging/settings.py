@@ -1,4 +1,4 @@
-"""How files are merged."""
+"""The settings of a merge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP = 32_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How files are merged; see `merge`."""
+    """The settings of a merge; see `merge`."""
 
     compression: Compression | EllipsisType | None = ...
     others: Others = "first"
@@ -67,7 +67,7 @@ class Settings:
 
     @property
     def plan(self) -> str:
-        """How trees and RNTuples are written."""
+        """The way in which trees and RNTuples are written."""
         if self.recluster:
             return "decode trees and RNTuples and write them again"
         how = "copy baskets and pages as they are stored"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 """Seconds for which a client may neither complete a request nor take a part of the answer."""
 _LOOKS = 10
-"""Number of looks at a connection in this time."""
+"""Number of times that a connection is checked in this time."""
 
 
 class Connection(H11Protocol):
@@ -26,7 +26,7 @@ class Connection(H11Protocol):
         self._look()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Look no more."""
+        """Stop checking the connection."""
         self._timer.cancel()
         super().connection_lost(exc)
 

@@ -95,7 +95,7 @@ class Checkpoint:
             It cannot be read, does not have this user's signature, or another user owns it or may write to it.
         """
         try:
-            # A pipe would be waited for.
+            # Opening a pipe would wait for a writer.
             number = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
             try:
                 self._check_owner(os.fstat(number))
@@ -125,7 +125,7 @@ class Checkpoint:
         return state
 
     def _check_owner(self, about: os.stat_result) -> None:
-        """Refuse a file that another user owns or may write to, and what is not a file.
+        """Refuse a file that another user owns or may write to, and anything that is not a regular file.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
         finally:
-            with suppress(OSError):  # the error before says more
+            with suppress(OSError):  # the earlier error has more details
                 beside.unlink(missing_ok=True)
         self._last = time.monotonic()
 

@@ -334,7 +334,7 @@ _WORD, _PATIENCE = 10.0, 300.0
 _FIRST_WORD = 60.0
 """Seconds without a first worker after which a warning is issued."""
 _TRIES = 3
-"""Number of times that the jobs of a batch system may end before their workers come."""
+"""Number of times that the jobs of a batch system may end before their workers connect."""
 _GAP = 30.0
 """Seconds without a look at the workers after which the time without them is counted from zero."""
 _ASKED_AGAIN = 30.0
@@ -399,7 +399,7 @@ class Dask:
         self._had = 0  # maximum number of workers so far
         self._sent = 0.0  # last time that workers were requested again
         self._made = self._looked = self._counted = time.monotonic()
-        self._ended = 0  # number of batch jobs that ended before their workers came
+        self._ended = 0  # number of batch jobs that ended before their workers connected
         self._asked_nodes = -_ASKED_AGAIN  # last time that Slurm was asked for its nodes
 
     @property
@@ -500,7 +500,7 @@ class Dask:
         return _state_of_slurm(jobs)
 
     def _replace_jobs(self, there: Sequence[str]) -> None:
-        """Submit jobs of Slurm again that ended before their workers came, as Dask would wait for these without end.
+        """Submit Slurm jobs again if they ended before their workers connected: Dask would wait for these forever.
 
         Without any worker so far, raise an error if this happens repeatedly. `there` has the names of the workers.
         """
@@ -516,7 +516,7 @@ class Dask:
         if not gone:
             return
         self._ended += len(gone)
-        text = f"{self._ended} jobs of {self.name} ended before their workers came; see the logs of these jobs"
+        text = f"{self._ended} jobs of {self.name} ended before their workers connected; see the logs of these jobs"
         if not self._had and self._ended >= _TRIES * len(jobs):
             raise SapwoodError(text)
         if self._ended == len(gone):
@@ -664,7 +664,7 @@ class Futures:
 class TaskVine:
     """A `Manager` of TaskVine (package ndcctools): its workers run the calls.
 
-    Its own `FuturesExecutor` reports results only to those who wait for a certain one. So a thread submits the calls to
+    TaskVine's `FuturesExecutor` reports a result only to a caller that waits for it. So a thread submits the calls to
     the manager and waits for results; the manager is used in no other thread. It is left open.
     """
 
@@ -829,7 +829,7 @@ def executor_of(text: str, jobs: int, read_ahead: int = 1, options: Mapping[str,
     jobs
         Number of steps to process at the same time: threads, processes, or batch jobs.
     read_ahead
-        For threads: number of further steps that are read meanwhile.
+        For threads: number of further steps that are read at the same time.
     options
         For clusters: arguments of their classes, ``adapt`` (``{"minimum": 1, "maximum": 20}``): the number of
         workers then follows the work, instead of a fixed number of jobs, and ``patience``: seconds without any worker

@@ -24,13 +24,13 @@ from typing import NoReturn
 _REQUEST, _ANSWER = struct.Struct("<cq"), struct.Struct("<q")
 _IMPORT, _START, _END, _KILL = b"i", b"s", b"e", b"k"
 _FAILED, _UNKNOWN = -(1 << 32), -(1 << 33)
-"""Answers: the process could not be forked, for the reason of the `errno` added to this; no such process."""
+"""Answers: the process could not be forked (the `errno` is added to this); there is no such process."""
 _DYING = 0.05
-"""Seconds in which a process that is about to end may do so, so that its exit code is its own."""
+"""Seconds for which a process that is about to end is left to do so, so that it has its own exit code."""
 _STOPPED = 60.0
 """Seconds after which a program that does not answer is killed, such as one that was stopped by a signal."""
 _CALM = {"OPENBLAS_THREAD_TIMEOUT": "4"}
-"""Threads of OpenBLAS wait for work without a processor. By default they spin, for 0.1 s when NumPy is imported."""
+"""Setting for OpenBLAS: its threads wait without a processor. By default they spin, for 0.1 s at NumPy's import."""
 _ALSO = ("cloudpickle", "boost_histogram", "hist", "vector")
 """Modules that start no threads, and that tasks often use: imported once if the client has imported them."""
 

@@ -218,7 +218,7 @@ class _Handover:
     """Gives the steps of a run to processes, one process for each step that threads have ended.
 
     A process is forked when the memory of a thread's step has been returned to the system. Threads and processes
-    together thus have no more steps in memory than the processes have later.
+    together therefore have no more steps in memory than the processes alone.
     """
 
     def __init__(self, engine: Engine, processes: Processes, packed: Packed, jobs: int) -> None:

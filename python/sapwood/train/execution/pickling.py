@@ -188,7 +188,7 @@ class _Nowhere:
 if cloudpickle is not None:
 
     class _Pickler(cloudpickle.Pickler):
-        """Pickles objects that cannot be imported by value, such as functions in functions.
+        """Pickles by value the objects that cannot be imported, such as functions in functions.
 
         Classes that were received by value, such as tasks and their modules, are pickled by name: the sender has them.
         By value, they would return as other classes, or overwrite changed ones there.

@@ -425,7 +425,7 @@ class DatasetPlan:
                 )
         for name, kind in made_up:
             if reference.is_group(name):
-                raise DriftError(f"{place} has no {name}, for which no values of type {kind} can be made up")
+                raise DriftError(f"{place} has no {name}, which cannot be filled with values of type {kind}")
         return _Needs(schema.leaves(there), tuple(own), made_up, tuple(other), tuple(matched.items()))
 
     def _leave_out(self, source: Source, entries: int | None, error: BaseException) -> None:

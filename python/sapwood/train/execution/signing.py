@@ -70,7 +70,7 @@ def _key() -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    # A pipe would be waited for.
+    # Opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     number = os.open(path, flags)
     try:
@@ -104,5 +104,5 @@ def _make(path: Path) -> None:
         except FileExistsError:
             return
     finally:
-        with suppress(OSError):  # the error before says more
+        with suppress(OSError):  # the earlier error has more details
             beside.unlink(missing_ok=True)

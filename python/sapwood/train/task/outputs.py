@@ -671,7 +671,7 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
             summary.write(file)
         beside.replace(target)
     finally:
-        with suppress(OSError):  # the error before says more
+        with suppress(OSError):  # the earlier error has more details
             beside.unlink(missing_ok=True)
 
 
@@ -738,8 +738,8 @@ def merge_outputs(files: Iterable[str | Path], target: str | Path) -> Summary:
 def luminosity_of(dataset: Dataset, read: Mapping[str, tuple[int, int | None]]) -> float:
     """Return the sum of the luminosities of datasets, each times the fraction of its entries that was read.
 
-    `read` has by name of the dataset: the entries read, and all entries (None: unknown). The sum is NaN if a dataset
-    was read whose number of entries is unknown.
+    `read` has by name of the dataset: the entries read, and all entries (None: unknown). The sum is NaN if the
+    number of entries of a dataset that was read is unknown.
     """
     total = 0.0
     for name, metadata in dataset.metadata.items():

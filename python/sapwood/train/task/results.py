@@ -161,7 +161,7 @@ class NMinusOne:
         """Iterate over the parts to fill, each with its name."""
         for name, histogram in self.histograms.items():
             if name not in self.cuts:
-                raise ArgumentError(f"the histogram {name!r} has the name of no cut: {', '.join(map(repr, self.cuts))}")
+                raise ArgumentError(f"histogram {name!r} is not named after a cut: {', '.join(map(repr, self.cuts))}")
             others = tuple(cut for other, cut in self.cuts.items() if other != name)
             yield name, replace(histogram, where=texts_of(histogram.where) + others)
 
@@ -327,7 +327,7 @@ class Declared(Task):
         return {"bins": Added(program.fill(data, events))}
 
     def needed(self, tree: HasFields, need: Resolved) -> Predicate | None:
-        """Return a condition that all entries meet that any result counts; None if any entry may count."""
+        """Return a condition that is true for each entry that a result counts; None if any entry may count."""
         if type(self).process is not Declared.process or not all(one.wants.where for one in self._fills):
             return None
         renamed = {name: formula.text for name, formula in need.fields if name != formula.text}

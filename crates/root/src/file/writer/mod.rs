@@ -592,7 +592,7 @@ impl FileWriter {
         format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
-    /// Undoes what was written since the last commit: cuts off what lies behind its end, and marks the segments that
+    /// Undoes what was written since the last commit: cuts off what lies after its end, and marks the segments that
     /// were free then as free again.
     pub fn roll_back(&mut self) -> Result<()> {
         let Some((end, free)) = self.last.take() else { return Ok(()) };

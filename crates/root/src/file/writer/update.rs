@@ -198,7 +198,7 @@ impl FileWriter {
         }
         if let Some(what) = survey.unknown.as_ref().filter(|_| h.end < size) {
             return Err(Error::unsupported(format!(
-                "the header says that the file ends at byte {} of {size}, and the bytes behind it may belong to {what}, \
+                "the header says that the file ends at byte {} of {size}, and the bytes after it may belong to {what}, \
                  which cannot be read",
                 h.end
             )));

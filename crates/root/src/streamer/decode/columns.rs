@@ -13,7 +13,7 @@ use crate::wire::grow::Grow;
 impl Decoder<'_> {
     /// Decodes `n` member-wise collections that fill a frame, after a class version that applies to all of them.
     ///
-    /// The objects have no frames of their own. What is wrong with their members is an error of their class, as in
+    /// The objects have no frames of their own. An error in their members counts as one of their class, as in
     /// other collections: whether the class can be decoded must not depend on how its objects are stored.
     pub(super) fn member_wise(
         &mut self,

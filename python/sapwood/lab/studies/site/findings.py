@@ -144,7 +144,7 @@ def _enough(counts: Sequence[int], rates: Sequence[Sequence[float]]) -> str:
 
 
 def _bound(study: Study, case: Case) -> str:
-    """Return what bounds a job: storage if it waits for two thirds of its time, the processor below one third.
+    """Return the limit of a job: storage if it waits for two thirds of its time, the processor below one third.
 
     For engines other than sapwood, only the system's counts are known.
     """
