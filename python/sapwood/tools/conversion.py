@@ -5,21 +5,31 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import sapwood
-from sapwood.columns import Array, from_awkward, to_arrow
-from sapwood.errors import ArgumentError, MissingPackageError, StorageError, UnsupportedError
+from sapwood.columns import Array, from_awkward, in_utf8, text_of, to_arrow, to_awkward
+from sapwood.errors import (
+    ArgumentError,
+    MissingPackageError,
+    SapwoodError,
+    StorageError,
+    UnsupportedError,
+    UnsupportedTypeError,
+)
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
-from sapwood.writing.columns import check_names_once, has_rounded, without_offset
+from sapwood.writing.columns import NOT_IN_AWKWARD, check_names_once, has_rounded, to_column, without_offset
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -238,7 +248,6 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
 
 def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
     import awkward as ak
-    import numpy as np
 
     try:
         array = ak.Array(rows)
@@ -268,7 +277,7 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
 
     def batches() -> Iterator[Foreign]:
         rows: list[Any] = []
-        for number, line in enumerate(file, 1):
+        for number, line in lines():
             try:
                 rows.append(json.loads(line))
             except (ValueError, RecursionError) as error:
@@ -296,6 +305,14 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
     group = file.get(name, groups[0] if len(groups) == 1 else file)
     columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
     if not columns:
+    def lines() -> Iterator[tuple[int, str]]:
+        try:
+            yield from enumerate(file, 1)
+        except UnicodeDecodeError as error:
+            raise ArgumentError(
+                f"{source}: not a text in UTF-8: {error.reason} 0x{error.object[error.start]:02x}"
+            ) from None
+
         raise UnsupportedError(f"{source} has no data sets in group {name!r}")
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
@@ -307,16 +324,16 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
 
 def _hdf5_values(column: Foreign, start: int, module: Foreign) -> Foreign:
     import awkward as ak
-    import numpy as np
 
     stop = start + _ROWS
-    if module.check_string_dtype(column.dtype) is not None:
-        return ak.concatenate([ak.Array([""])[:0], ak.Array(list(column.asstr()[start:stop]))])
+    is_text = module.check_string_dtype(column.dtype) is not None
+    if is_text and column.ndim == 1:
+        return ak.concatenate([ak.Array([""])[:0], ak.Array([text_of(one) for one in column[start:stop]])])
     values = column[start:stop]
     inner = module.check_vlen_dtype(column.dtype)
-    if inner is None:
+    if inner is None and not is_text:
         return values
-    if values.ndim > 1 or inner.kind not in "biuf":
+    if is_text or values.ndim > 1 or inner.kind not in "biuf":
         raise UnsupportedError(f"{column.file.filename}: cannot read {column.name}: its type is {column.dtype}")
     return ak.unflatten(np.concatenate([np.zeros(0, inner), *values]), [len(one) for one in values])
 
@@ -383,10 +400,29 @@ def _has_unions(array: Foreign) -> bool:
 
 def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     import pyarrow.parquet as pq
+def _texts_decoded(array: Foreign) -> Foreign:
+    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`."""
+    import awkward as ak
+
+    def change(layout: Foreign, **_: object) -> Foreign:
+        is_text = layout.parameter("__array__") == "string"
+        if not is_text and not (layout.is_regular and not layout.size):
+            return None
+        layout = layout.to_ListOffsetArray64(True)
+        if not is_text:
+            return layout.copy(content=ak.to_layout(_texts_decoded(layout.content)))
+        offsets, data = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
+        content = ak.contents.NumpyArray(data, parameters=layout.content.parameters)
+        return layout.copy(offsets=ak.index.Index64(offsets), content=content)
+
+    return ak.transform(change, array)
+
+
 
     del name, layout
     schema = _arrow_table(empty).schema
     writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
+    batch = _texts_decoded(batch)
     written = 0
 
     def write(batch: Foreign) -> int:
@@ -411,11 +447,25 @@ def _to_arrow(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign,
     schema = _arrow_table(empty).schema
     writer = stack.enter_context(pa.ipc.new_file(path, schema))
 
+def _has_hollow(kind: Foreign) -> bool:
+    """Return whether records without fields are in an Arrow type."""
+    import pyarrow as pa
+
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not parts) or any(map(_has_hollow, parts))
+
+
     def write(batch: Foreign) -> int:
         writer.write_table(_arrow_table(batch).cast(schema))
         return len(batch)
 
     return write
+    hollow = [field.name for field in schema if _has_hollow(field.type)]
+    if hollow:
+        fields = ", ".join(hollow)
+        raise UnsupportedError(
+            f"Parquet has no form for records without fields: {fields}; choose other fields with --columns"
+        )
 
 
 def _to_csv(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
@@ -442,7 +492,7 @@ def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
     def write(batch: Foreign) -> int:
-        file.writelines(json.dumps(row, default=str) + "\n" for row in batch.to_list())
+        file.writelines(json.dumps(row, default=str) + "\n" for row in _texts_decoded(batch).to_list())
         return len(batch)
 
     return write
@@ -457,7 +507,14 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(_Patient(path))
     group = stack.enter_context(module.File(file, "w")).create_group(name, track_order=True)
     sets = {
-        field: group.create_dataset(field, (0, *shape), kind, maxshape=(None, *shape), chunks=(8192, *shape))
+        # An axis without elements cannot be part of a chunk, unless it may grow.
+        field: group.create_dataset(
+            field,
+            (0, *shape),
+            kind,
+            maxshape=(None, *(size or None for size in shape)),
+            chunks=(_rows_of_chunk(kind, shape), *(size or 1 for size in shape)),
+        )
         for field, (kind, shape) in kinds.items()
     }
 
@@ -466,11 +523,16 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
             kind, shape = kinds[field]
             values = batch[field]
             whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
-            rows = ak.to_numpy(values, allow_missing=False).reshape(-1, *shape) if whole else _objects(values)
+            rows = ak.to_numpy(values, allow_missing=False).reshape(len(values), *shape) if whole else _objects(values)
             if whole:
                 _check_cast(rows, data.dtype, field)
             data.resize(len(data) + len(values), axis=0)
-            data[len(data) - len(values) :] = rows
+            try:
+                data[len(data) - len(values) :] = rows
+            except ValueError as error:  # a zero byte in a text
+                raise UnsupportedError(
+                    f"HDF5 cannot hold {field!r}: {error}; choose other fields with --columns"
+                ) from None
             file.check()
         return len(batch)
 
@@ -479,7 +541,6 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 
 def _check_cast(values: Array, kind: Foreign, field: str) -> None:
     """Raise `UnsupportedError` if numbers of a later batch do not fit into the type of the first."""
-    import numpy as np
 
     if values.dtype == kind:
         return
@@ -498,7 +559,6 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
         HDF5 has no type for the field.
     """
     import awkward as ak
-    import numpy as np
 
     inner = empty[field].type.content
     is_list = isinstance(inner, ak.types.ListType)
@@ -507,6 +567,11 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
     shape: tuple[Any, ...] = ()
     item = inner.content if is_list else inner
     while isinstance(item, ak.types.RegularType) and not is_list:
+def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
+    """Return the number of entries of a chunk, which HDF5 holds in memory."""
+    return max(1, min(8192, (32 << 20) // max(1, kind.itemsize * math.prod(shape))))
+
+
         shape += (item.size,)
         item = item.content
     if not isinstance(item, ak.types.NumpyType) or item.primitive.startswith(("complex", "datetime", "timedelta")):
@@ -521,11 +586,9 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
 def _objects(values: Foreign) -> Foreign:
     """Return texts, or lists of numbers, as a NumPy array of objects."""
     import awkward as ak
-    import numpy as np
-
     made = np.empty(len(values), object)
     if values.type.content.parameter("__array__") == "string":
-        made[:] = values.to_list()
+        made[:] = _texts_decoded(values).to_list()
         return made
     flat, counts = ak.to_numpy(ak.flatten(values, axis=1)), ak.to_numpy(ak.num(values, axis=1))
     stops = np.cumsum(counts)

@@ -317,6 +317,10 @@ def has_rounded(layout: Foreign) -> bool:
     return any(map(has_rounded, layout.contents if hasattr(layout, "contents") else [layout.content]))
 
 
+NOT_IN_AWKWARD = (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError)
+"""Errors of `ak.from_arrow` for types that it does not know."""
+
+
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
@@ -325,7 +329,7 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
 
         try:
             layout = ak.to_layout(ak.from_arrow(_plain_arrow(data)))
-        except (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError) as error:
+        except NOT_IN_AWKWARD as error:
             raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written") from error
         return _from_layout(layout, missing=missing)
     if isinstance(data, pa.ChunkedArray):
