@@ -197,34 +197,64 @@ def _of_arrow(batch: Foreign) -> Foreign:
     ------
     ArgumentError
         Two columns have one name.
+    UnsupportedTypeError
+        Awkward Array has no form for a column.
     """
     import awkward as ak
     import pyarrow as pa
 
     check_names_once(batch.schema.names)
     columns = [without_offset(column) for column in batch.columns]
-    return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+    try:
+        return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+    except NOT_IN_AWKWARD:
+        parts = {
+            field.name: _column_of_arrow(field, column) for field, column in zip(batch.schema, columns, strict=True)
+        }
+        return ak.zip(parts, depth_limit=1)
+
+
+def _column_of_arrow(field: Foreign, column: Foreign) -> Foreign:
+    import awkward as ak
+    import pyarrow as pa
+
+    try:
+        return ak.from_arrow(pa.RecordBatch.from_arrays([column], schema=pa.schema([field])))[field.name]
+    except NOT_IN_AWKWARD:
+        pass
+    try:
+        return to_awkward(to_column(column, missing=True))  # maps
+    except SapwoodError as error:
+        raise UnsupportedTypeError(
+            f"column {field.name!r} cannot be converted: {error}; leave it out, or cast it to another type first"
+        ) from error
+
+
+def _empty(schema: Foreign) -> Foreign:
+    """Make an Awkward array without entries."""
+    import pyarrow as pa
+
+    columns = [pa.array([], field.type) for field in schema]
+    return _of_arrow(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
 def _parquet_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
     import pyarrow.parquet as pq
 
     del name
     file = stack.enter_context(pq.ParquetFile(source))
     batches = (_of_arrow(batch) for batch in file.iter_batches(_ROWS))
-    return batches if file.metadata.num_rows else iter([ak.from_arrow(file.schema_arrow.empty_table())])
+    return batches if file.metadata.num_rows else iter([_empty(file.schema_arrow)])
 
 
 def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
     import pyarrow as pa
 
     del name
     mapped = stack.enter_context(pa.memory_map(source))
     file = stack.enter_context(pa.ipc.open_file(mapped))
     if not file.num_record_batches:
-        return iter([ak.from_arrow(file.schema.empty_table())])
+        return iter([_empty(file.schema)])
     return (_of_arrow(file.get_batch(place)) for place in range(file.num_record_batches))
 
 
@@ -275,6 +305,14 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
     del name
     file = stack.enter_context(Path(source).open(encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
+    def lines() -> Iterator[tuple[int, str]]:
+        try:
+            yield from enumerate(file, 1)
+        except UnicodeDecodeError as error:
+            raise ArgumentError(
+                f"{source}: not a text in UTF-8: {error.reason} 0x{error.object[error.start]:02x}"
+            ) from None
+
     def batches() -> Iterator[Foreign]:
         rows: list[Any] = []
         for number, line in lines():
@@ -305,14 +343,6 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
     group = file.get(name, groups[0] if len(groups) == 1 else file)
     columns = {key: value for key, value in group.items() if hasattr(value, "dtype")}
     if not columns:
-    def lines() -> Iterator[tuple[int, str]]:
-        try:
-            yield from enumerate(file, 1)
-        except UnicodeDecodeError as error:
-            raise ArgumentError(
-                f"{source}: not a text in UTF-8: {error.reason} 0x{error.object[error.start]:02x}"
-            ) from None
-
         raise UnsupportedError(f"{source} has no data sets in group {name!r}")
     lengths = {len(column) for column in columns.values()}
     if len(lengths) > 1:
@@ -370,10 +400,29 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     return write
 
 
+def _texts_decoded(array: Foreign) -> Foreign:
+    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`."""
+    import awkward as ak
+
+    def change(layout: Foreign, **_: object) -> Foreign:
+        is_text = layout.parameter("__array__") == "string"
+        if not is_text and not (layout.is_regular and not layout.size):
+            return None
+        layout = layout.to_ListOffsetArray64(True)
+        if not is_text:
+            return layout.copy(content=ak.to_layout(_texts_decoded(layout.content)))
+        offsets, data = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
+        content = ak.contents.NumpyArray(data, parameters=layout.content.parameters)
+        return layout.copy(offsets=ak.index.Index64(offsets), content=content)
+
+    return ak.transform(change, array)
+
+
 def _arrow_table(batch: Foreign) -> Foreign:
     import awkward as ak
     import pyarrow as pa
 
+    batch = _texts_decoded(batch)
     # Awkward fails on empty unions with missing values.
     own = {name: to_arrow(from_awkward(batch[name])) for name in batch.fields if _has_unions(batch[name])}
     if not own:
@@ -398,31 +447,26 @@ def _has_unions(array: Foreign) -> bool:
     return found(ak.to_layout(array).form)
 
 
+def _has_hollow(kind: Foreign) -> bool:
+    """Return whether records without fields are in an Arrow type."""
+    import pyarrow as pa
+
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not parts) or any(map(_has_hollow, parts))
+
+
 def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     import pyarrow.parquet as pq
-def _texts_decoded(array: Foreign) -> Foreign:
-    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`."""
-    import awkward as ak
-
-    def change(layout: Foreign, **_: object) -> Foreign:
-        is_text = layout.parameter("__array__") == "string"
-        if not is_text and not (layout.is_regular and not layout.size):
-            return None
-        layout = layout.to_ListOffsetArray64(True)
-        if not is_text:
-            return layout.copy(content=ak.to_layout(_texts_decoded(layout.content)))
-        offsets, data = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
-        content = ak.contents.NumpyArray(data, parameters=layout.content.parameters)
-        return layout.copy(offsets=ak.index.Index64(offsets), content=content)
-
-    return ak.transform(change, array)
-
-
 
     del name, layout
     schema = _arrow_table(empty).schema
+    hollow = [field.name for field in schema if _has_hollow(field.type)]
+    if hollow:
+        fields = ", ".join(hollow)
+        raise UnsupportedError(
+            f"Parquet has no form for records without fields: {fields}; choose other fields with --columns"
+        )
     writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
-    batch = _texts_decoded(batch)
     written = 0
 
     def write(batch: Foreign) -> int:
@@ -447,25 +491,11 @@ def _to_arrow(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign,
     schema = _arrow_table(empty).schema
     writer = stack.enter_context(pa.ipc.new_file(path, schema))
 
-def _has_hollow(kind: Foreign) -> bool:
-    """Return whether records without fields are in an Arrow type."""
-    import pyarrow as pa
-
-    parts = [kind.field(place).type for place in range(kind.num_fields)]
-    return (pa.types.is_struct(kind) and not parts) or any(map(_has_hollow, parts))
-
-
     def write(batch: Foreign) -> int:
         writer.write_table(_arrow_table(batch).cast(schema))
         return len(batch)
 
     return write
-    hollow = [field.name for field in schema if _has_hollow(field.type)]
-    if hollow:
-        fields = ", ".join(hollow)
-        raise UnsupportedError(
-            f"Parquet has no form for records without fields: {fields}; choose other fields with --columns"
-        )
 
 
 def _to_csv(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
@@ -539,9 +569,13 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     return write
 
 
+def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
+    """Return the number of entries of a chunk, which HDF5 holds in memory."""
+    return max(1, min(8192, (32 << 20) // max(1, kind.itemsize * math.prod(shape))))
+
+
 def _check_cast(values: Array, kind: Foreign, field: str) -> None:
     """Raise `UnsupportedError` if numbers of a later batch do not fit into the type of the first."""
-
     if values.dtype == kind:
         return
     with np.errstate(invalid="ignore"):
@@ -567,11 +601,6 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
     shape: tuple[Any, ...] = ()
     item = inner.content if is_list else inner
     while isinstance(item, ak.types.RegularType) and not is_list:
-def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
-    """Return the number of entries of a chunk, which HDF5 holds in memory."""
-    return max(1, min(8192, (32 << 20) // max(1, kind.itemsize * math.prod(shape))))
-
-
         shape += (item.size,)
         item = item.content
     if not isinstance(item, ak.types.NumpyType) or item.primitive.startswith(("complex", "datetime", "timedelta")):
@@ -586,6 +615,7 @@ def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
 def _objects(values: Foreign) -> Foreign:
     """Return texts, or lists of numbers, as a NumPy array of objects."""
     import awkward as ak
+
     made = np.empty(len(values), object)
     if values.type.content.parameter("__array__") == "string":
         made[:] = _texts_decoded(values).to_list()
