@@ -29,7 +29,14 @@ from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
-from sapwood.writing.columns import NOT_IN_AWKWARD, check_names_once, has_rounded, to_column, without_offset
+from sapwood.writing.columns import (
+    NOT_IN_AWKWARD,
+    check_names_once,
+    has_rounded,
+    plain_arrow,
+    to_column,
+    without_offset,
+)
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -204,14 +211,21 @@ def _of_arrow(batch: Foreign) -> Foreign:
     import pyarrow as pa
 
     check_names_once(batch.schema.names)
-    columns = [without_offset(column) for column in batch.columns]
+    pairs = list(zip(batch.schema, batch.columns, strict=True))
     try:
-        return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+        columns = [_plain(column) for column in batch.columns]
+        fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+        return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata)))
     except NOT_IN_AWKWARD:
-        parts = {
-            field.name: _column_of_arrow(field, column) for field, column in zip(batch.schema, columns, strict=True)
-        }
-        return ak.zip(parts, depth_limit=1)
+        return ak.zip({field.name: _column_of_arrow(field, column) for field, column in pairs}, depth_limit=1)
+
+
+def _plain(column: Foreign) -> Foreign:
+    """Return an Arrow array as Awkward reads it. Dictionaries stay as they are."""
+    import pyarrow as pa
+
+    kept = pa.types.is_dictionary(column.type) and not pa.types.is_decimal(column.type.value_type)
+    return without_offset(column) if kept else plain_arrow(column)
 
 
 def _column_of_arrow(field: Foreign, column: Foreign) -> Foreign:
@@ -219,15 +233,15 @@ def _column_of_arrow(field: Foreign, column: Foreign) -> Foreign:
     import pyarrow as pa
 
     try:
-        return ak.from_arrow(pa.RecordBatch.from_arrays([column], schema=pa.schema([field])))[field.name]
+        plain = _plain(column)
+        schema = pa.schema([field.with_type(plain.type)])
+        return ak.from_arrow(pa.RecordBatch.from_arrays([plain], schema=schema))[field.name]
     except NOT_IN_AWKWARD:
         pass
     try:
         return to_awkward(to_column(column, missing=True))  # maps
     except SapwoodError as error:
-        raise UnsupportedTypeError(
-            f"column {field.name!r} cannot be converted: {error}; leave it out, or cast it to another type first"
-        ) from error
+        raise UnsupportedTypeError(f"column {field.name!r} cannot be converted: {error}") from error
 
 
 def _empty(schema: Foreign) -> Foreign:
@@ -363,7 +377,7 @@ def _hdf5_values(column: Foreign, start: int, module: Foreign) -> Foreign:
     inner = module.check_vlen_dtype(column.dtype)
     if inner is None and not is_text:
         return values
-    if is_text or values.ndim > 1 or inner.kind not in "biuf":
+    if inner is None or values.ndim > 1 or inner.kind not in "biuf":
         raise UnsupportedError(f"{column.file.filename}: cannot read {column.name}: its type is {column.dtype}")
     return ak.unflatten(np.concatenate([np.zeros(0, inner), *values]), [len(one) for one in values])
 
@@ -411,9 +425,9 @@ def _texts_decoded(array: Foreign) -> Foreign:
         layout = layout.to_ListOffsetArray64(True)
         if not is_text:
             return layout.copy(content=ak.to_layout(_texts_decoded(layout.content)))
-        offsets, data = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
-        content = ak.contents.NumpyArray(data, parameters=layout.content.parameters)
-        return layout.copy(offsets=ak.index.Index64(offsets), content=content)
+        found: Foreign = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
+        content = ak.contents.NumpyArray(found[1], parameters=layout.content.parameters)
+        return layout.copy(offsets=ak.index.Index64(found[0]), content=content)
 
     return ak.transform(change, array)
 
@@ -522,10 +536,15 @@ def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
     def write(batch: Foreign) -> int:
-        file.writelines(json.dumps(row, default=str) + "\n" for row in _texts_decoded(batch).to_list())
+        file.writelines(json.dumps(row, default=_json_value) + "\n" for row in _texts_decoded(batch).to_list())
         return len(batch)
 
     return write
+
+
+def _json_value(value: object) -> str:
+    """Return the text of a value for which JSON has no form: bytes, or a date."""
+    return text_of(value) if isinstance(value, bytes) else str(value)
 
 
 def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
