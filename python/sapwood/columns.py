@@ -733,10 +733,38 @@ def _objects(items: Iterable[Foreign], count: int) -> Array:
     return np.fromiter(items, dtype=object, count=count)
 
 
+def in_utf8(offsets: Array, data: Array) -> tuple[Array, Array]:
+    """Return the offsets and bytes of strings in UTF-8: a string of other bytes is read as Latin-1, as names are."""
+    first, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    used = data[first:end]
+    if not len(used) or used.max() < 128:
+        return offsets, data
+    joined = bytes(used)
+    try:
+        joined.decode()
+        if not (data[offsets[offsets < end]] & 0xC0 == 0x80).any():  # no string begins within a character
+            return offsets, data
+    except UnicodeDecodeError:
+        pass
+    edges = offsets.tolist()
+    strings = [text_of(joined[a - first : b - first]).encode() for a, b in pairwise(edges)]
+    ends = np.cumsum([0, *map(len, strings)], dtype=np.int64)
+    return ends, np.frombuffer(b"".join(strings), np.uint8)
+
+
+def text_of(data: bytes) -> str:
+    """Return the text of bytes: UTF-8, or Latin-1 where it is not."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def to_arrow(column: Column) -> Foreign:
     """Return the `pyarrow.Array` of a column, without a copy but for bools, which Arrow packs eight to a byte.
 
-    Lists become ``large_list`` (64-bit offsets), strings ``large_string``, records ``struct``, unions dense unions.
+    Lists become ``large_list`` (64-bit offsets), as do lists of size 0; other lists of one size ``fixed_size_list``,
+    strings ``large_string``, records ``struct``, unions dense unions. Strings that are not UTF-8 are read as Latin-1.
     """
     import pyarrow as pa
 
@@ -746,15 +774,18 @@ def to_arrow(column: Column) -> Foreign:
                 packed = np.packbits(values, bitorder="little")
                 return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(packed)])
             kind = pa.from_numpy_dtype(values.dtype)
-            return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+            # Memory of no numbers may be anywhere. Arrow warns if its address is odd.
+            return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values if len(values) else b"")])
         case ("text", offsets, data):
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+            buffers = [None, *map(pa.py_buffer, in_utf8(offsets, data))]
             return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
         case ("list", offsets, content):
             inner = to_arrow(content)
             return pa.Array.from_buffers(
                 pa.large_list(inner.type), len(offsets) - 1, [None, pa.py_buffer(offsets)], children=[inner]
             )
+        case ("fixed", length, 0, content):
+            return to_arrow(("list", np.zeros(length + 1, np.int64), content))
         case ("fixed", length, size, content):
             if size >= 1 << 31:
                 raise UnsupportedError(f"Arrow has no arrays of {size} elements each")
@@ -795,7 +826,7 @@ def arrow_type(kind: Type) -> Foreign:
         case ("fixed", size, content):
             if size >= 1 << 31:
                 raise UnsupportedError(f"Arrow has no arrays of {size} elements each")
-            # Polars cannot take a part of arrays without elements.
+            # Polars cannot take a part of arrays without elements, and the Parquet writer of Arrow crashes on them.
             return pa.list_(arrow_type(content), size) if size else pa.large_list(arrow_type(content))
         case ("record", _, fields):
             return pa.struct([pa.field(name, arrow_type(content)) for name, content in fields])

@@ -23,7 +23,7 @@ ROOMS = [
     {"show.safe"},
     {
         "errors", "columns", "containers", "compression", "const", "ending", "exceptions", "garbage", "lazy", "naming",
-        "_native",
+        "threads", "_native",
     },
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},

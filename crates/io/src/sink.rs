@@ -63,7 +63,8 @@ impl Ahead {
         let file = file.try_clone()?;
         self.waiting = 0;
         let thread = Builder::new().name("sapwood-flush".to_owned());
-        self.under_way = Some(thread.spawn(move || file.sync_data())?);
+        // If no thread can be started, the system writes later.
+        self.under_way = thread.spawn(move || file.sync_data()).ok();
         Ok(())
     }
     /// Waits for the write in progress. The system reports a disk error only once, so that it must not get lost.

@@ -94,7 +94,10 @@ pub fn load(py: Python<'_>) -> PyResult<()> {
         .get_or_try_init(py, || {
             py.import(intern!(py, "numpy"))?;
             let find = || Python::attach(|py| drop(PyArray1::from_vec(py, vec![0_u8]).readonly()));
-            py.detach(|| std::thread::spawn(find).join()).unwrap_or_else(|panic| resume_unwind(panic));
+            py.detach(|| match std::thread::Builder::new().spawn(find) {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => find(), // no further thread can be started
+            });
             py.check_signals()
         })
         .copied()

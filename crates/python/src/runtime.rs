@@ -28,7 +28,15 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 fn make_pool(threads: usize) -> PyResult<Arc<rayon::ThreadPool>> {
     let pool =
         rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("sapwood-{i}")).build();
-    pool.map(Arc::new).map_err(|e| raise(Error::limit(format!("cannot start {threads} threads: {e}"))))
+    pool.map(Arc::new).map_err(|error| refused(threads, &error))
+}
+
+/// Returns the error for threads that the system does not start.
+fn refused(threads: usize, error: &dyn std::error::Error) -> PyErr {
+    raise(Error::limit(format!(
+        "cannot start a thread ({threads} requested): {error}; raise the limit of processes (ulimit -u), or set \
+         SAPWOOD_NUM_THREADS to fewer"
+    )))
 }
 
 /// Returns the pool.
@@ -150,9 +158,10 @@ pub fn interruptible<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     let theirs = token.clone();
     let worker = thread::Builder::new().name("sapwood-open".to_owned());
-    worker.spawn(move || {
+    let started = worker.spawn(move || {
         let _ = sender.send(theirs.during(work));
-    })?;
+    });
+    started.map_err(|error| refused(1, &error))?;
     let result = listen(py, deadline, &Mutex::new(receiver));
     if result.is_err() {
         token.give_up();
@@ -210,9 +219,14 @@ pub fn interruptibly<T: Send>(
     let receiver = Mutex::new(receiver);
     let mut result = None;
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let worker = thread::Builder::new().name("sapwood-file".to_owned());
+        let started = worker.spawn_scoped(scope, || {
             let _ = sender.send(token.during(work));
         });
+        if let Err(error) = started {
+            result = Some(Err(refused(1, &error)));
+            return;
+        }
         let heard = listen(py, deadline, &receiver);
         if heard.is_err() {
             token.give_up();

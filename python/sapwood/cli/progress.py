@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ def bytes_read(*, shown: bool) -> Generator[None]:
 
     follower = threading.Thread(target=follow, name="sapwood-progress", daemon=True)
     with bar:
-        follower.start()
+        with suppress(RuntimeError):  # without another thread, the line does not move
+            follower.start()
         try:
             yield
         finally:
             ended.set()
-            follower.join()
+            if follower.ident is not None:
+                follower.join()

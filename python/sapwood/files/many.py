@@ -417,7 +417,8 @@ def concatenate(
 ) -> Foreign:
     """Read the trees of many files into one array.
 
-    If the branches have the same types in all files, everything is decoded directly into the final arrays.
+    If the branches have the same types in all files, everything is decoded directly into the final arrays. Numbers of
+    several types become numbers of one type that holds the values of all files; without one, it is an error.
 
     Parameters
     ----------
@@ -426,7 +427,8 @@ def concatenate(
     files, allow_missing, ledger, options
         As in `iterate`.
     expressions, cut, filter_name, filter_typename, filter_branch, aliases, language, library, ak_add_doc, how
-        As in `TTree.arrays`. So are the errors.
+        As in `TTree.arrays`. So are the errors; `ArgumentError` also if no type holds the values of all files, such as
+        integers beyond 2⁵³ beside floats.
     filter_field
         Another name for `filter_branch`.
     decompression_executor, interpretation_executor
@@ -445,11 +447,11 @@ def concatenate(
     if first < 0 or (last is not None and last < 0):
         # Entries counted from the end need the total first.
         first, last = entry_range(sum(entries for _, _, entries in tables.count()), entry_start, entry_stop)
-    pieces = dataset.concatenate(tables, select, form, first, last)
+    pieces, paths = dataset.concatenate(tables, select, form, first, last)
     tables.report()
     if not pieces:
         return form.library.group([], range(0), how, None)
-    return pieces[0] if len(pieces) == 1 else form.library.concatenate(pieces)
+    return pieces[0] if len(pieces) == 1 else form.library.concatenate(pieces, paths)
 
 
 def num_entries(

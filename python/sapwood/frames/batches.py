@@ -138,6 +138,7 @@ class Batches:
         ]
         self._open: OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]] = OrderedDict()
         self._query: Query | None = None
+        self._first: Query | None = None
         self._epoch = self._done = 0
 
     def _clusters(self, number: int, sample: Sample) -> Iterator[_Unit]:
@@ -259,7 +260,7 @@ class Batches:
             query = self._query_of(unit)
             one = slices[0].joined(query, unit.start, unit.stop) if slices else Slice.of(query, unit.start, unit.stop)
             if one is None:
-                raise ArgumentError(f"the fields have other types than in the first file\n{query.source.location}")
+                raise _unlike(query, slices[0].query)
             slices.append(one)
         length = sum(unit.entries for unit in units)
         query = slices[0].query
@@ -334,6 +335,11 @@ class Batches:
             known = None if self._query is None else self._query.on(table)
             self._query = known or Query(table, self._expressions)
             self._query.by_entry = True
+            if self._first is None:
+                self._first = self._query
+            elif self._query.same_shape(self._first) is None:
+                opened.done_with(table)
+                raise _unlike(self._query, self._first)
             self._open[key] = self._query, partial(opened.done_with, table)
         self._open.move_to_end(key)
         return self._open[key][0]
@@ -355,6 +361,17 @@ class Batches:
 
 _Rows = Any
 """An array with a row for each entry, or for lists a tuple of offsets and values."""
+
+
+def _unlike(query: Query, first: Query) -> ArgumentError:
+    """Return the error for the fields of a file that have other types than those of the first."""
+    types = {field.path_in(first.source): field.type for field in first.all_fields}
+    for field in query.all_fields:
+        path = field.path_in(query.source)
+        if path in types and types[path] != field.type:
+            found, known = ("unreadable" if one is None else columns.describe(one) for one in (field.type, types[path]))
+            return ArgumentError(f"{path!r} is {found} here, but {known} in the first file\n{field.location}")
+    return ArgumentError(f"the fields differ from those of the first file\n{query.source.location}")
 
 
 class _Source(NamedTuple):

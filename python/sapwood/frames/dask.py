@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sapwood.columns import Foreign
+from sapwood.columns import Array, Foreign
 from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError, warn_of_executors
 from sapwood.files.many import OpenFiles
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
 from sapwood.table.filters import NameFilter, no_filter, same_filter
+from sapwood.table.joining import as_form, exactly
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Formula, Query
 from sapwood.table.results import ResultForm
-from sapwood.table.schema import Field, FieldFilter, HasFields
+from sapwood.table.schema import Field, FieldFilter, HasFields, Table
 from sapwood.table.steps import StepPlan
 
 
@@ -108,20 +109,20 @@ def dask(
         return _fields_of(table, filter_name, filter_typename, filter_branch, recursive, full_paths)
 
     if open_files:
-        fields, partitions, first = _opened(files, fields_of, step_size, steps_per_file or 1, allow_missing, options)
+        fields, partitions, tables = _opened(files, fields_of, step_size, steps_per_file or 1, allow_missing, options)
     else:
         partitions = list(_unopened(files, steps_per_file or 1, options))
-        fields, first = _first(files, fields_of, known_base_form, allow_missing, options)
+        fields, tables = _first(files, fields_of, known_base_form, allow_missing, options)
     reading = Reading(fields, form, allow_missing, options)
     if library == "np":
         if allow_read_errors_with_report or form_mapping is not None:
             raise ArgumentError("reports of errors and form_mapping are for library 'ak'")
-        return _numpy(reading, partitions, None if first is None else reading.of(first, 0, 0))
+        return _numpy(reading, partitions, _sample(reading, tables))
     from sapwood.frames.dask_awkward import collection
 
-    shape = known_base_form if first is None else reading.of(first, 0, 0).layout.form
-    if shape is not None and form_mapping is not None and first is not None:
-        shape = shape.copy(parameters={**shape.parameters, "typenames": first.typenames()})
+    shape = _sample(reading, tables).layout.form if tables else known_base_form
+    if shape is not None and form_mapping is not None and tables:
+        shape = shape.copy(parameters={**shape.parameters, "typenames": tables[0].typenames()})
     return collection(reading, partitions, shape, allow_read_errors_with_report, form_mapping)
 
 
@@ -152,15 +153,18 @@ def _opened(
     pieces: int,
     allow_missing: bool,
     options: Mapping[str, Any],
-) -> tuple[dict[str, str], list[Partition], HasFields]:
+) -> tuple[dict[str, str], list[Partition], list[HasFields]]:
+    """Return the fields that all tables have, the partitions, and one table of each shape."""
     fields: dict[str, str] = {}
     partitions: list[Partition] = []
-    first: HasFields | None = None
+    shapes: list[HasFields] = []
     tables = OpenFiles(files, allow_missing, options)
     for table, given in tables:
         here = fields_of(table)
-        if first is None:
-            fields, first = here, table
+        if not shapes:
+            fields = here
+        if not any(isinstance(table, Table) and isinstance(one, Table) and table.same_shape(one) for one in shapes):
+            shapes.append(table)
         fields = {name: path for name, path in fields.items() if here.get(name) == path}
         ranges = given
         if given == [(0, table.num_entries)]:
@@ -172,11 +176,24 @@ def _opened(
                 ranges = list(StepPlan(query, step_size, (0, table.num_entries)))
         partitions += [Partition(table, None, start, stop) for start, stop in ranges or [(0, 0)]]
     tables.report()
-    if first is None:
+    if not shapes:
         raise NotFoundError(f"no file has the tree: {files!r}")
     if not fields:
         raise ArgumentError(f"the trees have no fields in common that pass the filters: {files!r}")
-    return fields, partitions, first
+    return fields, partitions, shapes
+
+
+def _sample(reading: Reading, tables: Sequence[HasFields]) -> Foreign:
+    """Return arrays without entries, of the types that hold those of all tables; None if there are no tables."""
+    samples = [reading.of(table, 0, 0) for table in tables]
+    if len(samples) < 2:
+        return next(iter(samples), None)
+    joined = reading.form.library.concatenate(samples, [table.file.file_path for table in tables])
+    if reading.form.library.name == "ak" and joined.layout.is_union:
+        # The records have no common type: find the field.
+        for table, sample in zip(tables, samples, strict=True):
+            as_form(sample.layout, samples[0].layout.form, "", table.location)
+    return joined
 
 
 def _unopened(files: Files, pieces: int, options: Mapping[str, Any]) -> Iterator[Partition]:
@@ -193,11 +210,11 @@ def _first(
     known: Foreign,
     allow_missing: bool,
     options: Mapping[str, Any],
-) -> tuple[dict[str, str], HasFields | None]:
+) -> tuple[dict[str, str], list[HasFields]]:
     if known is not None:
-        return {name: name for name in known.fields}, None
+        return {name: name for name in known.fields}, []
     for table, _ in OpenFiles(files, allow_missing, options):
-        return fields_of(table), table
+        return fields_of(table), [table]
     raise NotFoundError(f"no file has the tree: {files!r}")
 
 
@@ -216,10 +233,11 @@ def _numpy(reading: Reading, partitions: Sequence[Partition], empty: Foreign) ->
     for name in reading.fields:
         sample = empty[name]
         one = reading.only([name])
+        like = sample[:0] if sample.dtype.names is None else sample[:0].astype(object)  # types of records have a file
         token = f"{name}-from-sapwood-{tokenize(name, keys)}"
         # One array of tasks for all partitions: `from_delayed` and `concatenate` make a layer for each.
         graph: dict[Any, Any] = {
-            (token, number, *(0 for _ in sample.shape[1:])): (partial(_one_column, one, part, name),)
+            (token, number, *(0 for _ in sample.shape[1:])): (partial(_one_column, one, part, name, like),)
             for number, part in enumerate(partitions)
         }
         layers: Any = HighLevelGraph.from_collections(token, graph, [])  # pyright: ignore[reportUnknownMemberType]
@@ -228,10 +246,14 @@ def _numpy(reading: Reading, partitions: Sequence[Partition], empty: Foreign) ->
     return found
 
 
-def _one_column(reading: Reading, partition: Partition, name: str) -> Foreign:
-    read, _ = reading.read(partition)
-    if read is not None:
-        return read[name]
-    import numpy as np
+def _one_column(reading: Reading, partition: Partition, name: str, like: Array) -> Foreign:
+    def entries(table: HasFields, start: int, stop: int) -> Array:
+        array: Array = reading.of(table, start, stop)[name]
+        kinds = [one.dtype.kind if one.dtype.kind in "biuf" else "" for one in (array, like)]
+        if array.shape[1:] == like.shape[1:] and bool(kinds[0]) == bool(kinds[1]):
+            return exactly(array, like.dtype, name, table.location) if kinds[0] else array
+        found, known = (f"{one.dtype}{list(one.shape[1:]) or ''}" for one in (array, like))
+        raise ArgumentError(f"{name!r} is {found} here, but {known} in the collection\n{table.location}")
 
-    return np.empty(0)
+    read, _ = reading.read(partition, entries)
+    return like if read is None else read

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import awkward as ak
+import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.errors import CorruptError, MissingPackageError
 from sapwood.frames.partitions import Partition, Reading, key_of
+from sapwood.table.joining import as_form, exactly
 from sapwood.table.schema import HasFields
 
 try:
@@ -66,6 +68,11 @@ class Columns(_Partitions, ColumnProjectionMixin):  # pyright: ignore[reportUnty
     """Reads partitions; supports column projection."""
 
     use_optimization = True
+
+    def _entries(self, table: HasFields, start: int, stop: int) -> Foreign:
+        array = super()._entries(table, start, stop)
+        layout = as_form(array.layout, self.form, "", table.location)
+        return array if layout is array.layout else ak.Array(layout)
 
     def project_columns(self, columns: frozenset[str]) -> Columns:
         """Return a reader of only these columns; ``"name.member"`` is a column of a record."""
@@ -148,6 +155,8 @@ class Mapped(_Partitions):
         for key, dtype in self.form.expected_from_buffers(buffer_key=self._info.buffer_key).items():
             if frozenset(self._info.keys_for_buffer_keys(frozenset({key}))) <= fields:
                 found[key] = buffers[key]
+                if isinstance(found[key], np.ndarray) and found[key].dtype != dtype:
+                    found[key] = exactly(found[key], dtype, key, table.location)
             else:
                 found[key] = _untouched(dtype)
         return ak.from_buffers(self.form, stop - start, found, behavior=self.behavior, buffer_key=self._info.buffer_key)

@@ -31,6 +31,7 @@ from sapwood.errors import (
     without_secrets,
 )
 from sapwood.storage.placing import placed
+from sapwood.threads import start_thread
 from sapwood.train.account import memory
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ class Monitor:
         self._start()
         if self._interval is not None:
             self._thread = threading.Thread(target=self._run, args=(self._interval,), daemon=True)
-            self._thread.start()
+            start_thread(self._thread)
         return self
 
     def _run(self, interval: float) -> None:

@@ -17,7 +17,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from sapwood.storage.sources import source_of
 from sapwood.storage.trace import Trace
 from sapwood.table.query import Query
 from sapwood.table.scan import Slice, read
+from sapwood.threads import Pool
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -201,7 +201,7 @@ def repeat(requests: Sequence[Request], on: str | None, limits: Model, **options
     times = [(0.0, 0.0)] * len(requests)
     changed = threading.Condition()
     failed: list[BaseException] = []
-    pool = ThreadPoolExecutor(limits.in_flight or max(1, _busiest(requests)), "sapwood-replay")
+    pool = Pool(limits.in_flight or max(1, _busiest(requests)), "sapwood-replay")
     try:
         for file, place in places_of(files, on).items():
             opened[file] = source_of(place, options).storage()

@@ -22,6 +22,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sapwood.errors import LimitError
+from sapwood.threads import start_thread
+
 _VARIABLES = ("X509_", "KRB5", "XRD", "XrdSec", "BEARER_TOKEN", "XDG_RUNTIME_DIR", "HOME")
 """Prefixes of environment variables that determine the identity or the behaviour of the client."""
 _GRACE = 5.0
@@ -71,7 +74,11 @@ class _Child:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self.ended = False
-        threading.Thread(target=self._listen, daemon=True, name="sapwood-xrootd-client").start()
+        try:
+            start_thread(threading.Thread(target=self._listen, daemon=True, name="sapwood-xrootd-client"))
+        except LimitError:
+            self._process.kill()
+            raise
 
     @property
     def pid(self) -> int:

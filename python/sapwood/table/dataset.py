@@ -161,10 +161,14 @@ def concatenate(
     form: ResultForm,
     first: int,
     last: int | None,
-) -> list[Any]:
+) -> tuple[list[Any], list[str]]:
     """Read entries of tables, counted over all, into as few pieces as their shapes allow.
 
     Tables of one shape are decoded straight into the same arrays.
+
+    Returns
+    -------
+    The pieces, and for each the path of its first file.
     """
     batch = _Batch(tables, form)
     try:
@@ -191,7 +195,7 @@ def concatenate(
         batch.flush()
     finally:
         batch.close()
-    return batch.pieces
+    return batch.pieces, batch.paths
 
 
 class _Batch:
@@ -206,6 +210,8 @@ class _Batch:
         self._bytes = 0.0
         self.pieces: list[Any] = []
         """The results so far."""
+        self.paths: list[str] = []
+        """The path of the first file of each."""
         self._any_entries = False
 
     def add(self, query: Query, start: int, stop: int, offset: int) -> None:
@@ -236,9 +242,11 @@ class _Batch:
                 if entries and not self._any_entries:
                     # A piece without entries only stood in for the type of the result.
                     self.pieces.clear()
+                    self.paths.clear()
                     self._any_entries = True
-                data = read(self._slices)
-                self.pieces.append(self._form.make(self._slices[0].query, data, numbers_in(_joined(self._ranges))))
+                data, query = read(self._slices), self._slices[0].query
+                self.pieces.append(self._form.make(query, data, numbers_in(_joined(self._ranges))))
+                self.paths.append(query.source.file.file_path)
         self.close()
 
     def close(self) -> None:

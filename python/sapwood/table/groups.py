@@ -17,6 +17,7 @@ import numpy as np
 
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, check_kind
+from sapwood.table.joining import Joining, alike_arrays
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Query
 from sapwood.table.results import ResultForm
@@ -81,6 +82,21 @@ def keys_of(source: HasFields, group_by: GroupBy, start: int, stop: int) -> dict
         if values.ndim != 1 or (values.dtype == object and not all(isinstance(value, str) for value in values)):
             raise ArgumentError(f"entries are grouped by numbers or strings, one for each, not by {name!r}")
     return results
+
+
+def _joined_keys(keys: Sequence[Array], joining: Joining) -> Array:
+    """Join the keys of tables, as numbers of one type or strings.
+
+    Raises
+    ------
+    ArgumentError
+        No type holds all of the numbers, or some are strings.
+    """
+    texts = [one.dtype == object for one in keys]
+    if any(texts) and not all(texts):
+        types = ["string" if one.dtype == object else one.dtype for one in keys]
+        raise joining.error(types, "strings and numbers have no common order")
+    return np.concatenate(alike_arrays(keys, joining))
 
 
 def number_groups(keys: Mapping[str, Array]) -> tuple[Array, list[dict[str, Any]]]:
@@ -178,7 +194,10 @@ def iterate_groups(
     if not stretches:
         return
     found = [keys_of(query.source, group_by, start, stop) for _, query, start, stop, _ in stretches]
-    numbers, keys = number_groups({name: np.concatenate([one[name] for one in found]) for name in found[0]})
+    paths = [stretch.source.file.file_path for stretch in stretches]
+    numbers, keys = number_groups({
+        name: _joined_keys([one[name] for one in found], Joining(name, paths)) for name in found[0]
+    })  # fmt: skip
     steps = _Steps(stretches, step_size)
     visits = plan_visits(numbers, steps.edges, steps.sizes, HELD)
     fresh = [visit.step for visit in visits if visit.fresh]

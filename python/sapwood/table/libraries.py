@@ -14,7 +14,8 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
+from sapwood.table.joining import Joining, alike_arrays, alike_layouts
 
 NO_UNIONS = (
     "a column of objects of several classes has no form in Polars, DuckDB or an Arrow stream; "
@@ -133,19 +134,29 @@ class Library(ABC):
         """Make the result of `table` directly from columns; None if this library cannot."""
         del names, data, length
 
-    def concatenate(self, groups: Sequence[Any]) -> Foreign:
-        """Join groups of the same shape end to end."""
+    def concatenate(self, groups: Sequence[Any], files: Sequence[str] = ()) -> Foreign:
+        """Join groups of the same shape end to end; `files` are those of the groups, for messages.
+
+        Raises
+        ------
+        ArgumentError
+            Their types differ, and no type holds the values of all.
+        """
         first = groups[0]
         if isinstance(first, (tuple, list)):
-            joined = [self.join([group[i] for group in groups]) for i in range(len(first))]  # pyright: ignore[reportUnknownArgumentType]
+            joined = [
+                self.join([group[i] for group in groups], Joining(f"result {i}", files))
+                for i in range(len(first))  # pyright: ignore[reportUnknownArgumentType]
+            ]
             return tuple(joined) if isinstance(first, tuple) else joined
         if isinstance(first, dict):
-            return {name: self.join([group[name] for group in groups]) for name in first}  # pyright: ignore[reportUnknownVariableType]
-        return self.join(groups)
+            names: list[str] = list(first)  # pyright: ignore[reportUnknownArgumentType]
+            return {name: self.join([group[name] for group in groups], Joining(name, files)) for name in names}
+        return self.join(groups, Joining("", files))
 
     @abstractmethod
-    def join(self, arrays: Sequence[Any]) -> Foreign:
-        """Join arrays or tables of this library end to end."""
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
+        """Join arrays or tables of this library end to end; errors as in `concatenate`."""
 
     def _no_such(self, how: How) -> TypeError:
         return TypeError(f"library {self.name!r}: 'how' is None, tuple, list or dict, not {how!r}")
@@ -202,11 +213,12 @@ class Awkward(Library):
         layouts = columns.Layouts()
         return ak.Array(layouts.table(layouts.each(found), names, length))
 
-    def join(self, arrays: Sequence[Any]) -> Foreign:
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
         """Join arrays of records or of values; objects of one class in several versions by the names of members."""
         import awkward as ak
 
-        return ak.concatenate([ak.Array(layout) for layout in _evolved([array.layout for array in arrays])])
+        layouts = _evolved(alike_layouts([array.layout for array in arrays], joining))
+        return ak.concatenate([ak.Array(layout) for layout in layouts])
 
 
 def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
@@ -217,7 +229,7 @@ def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
     layouts
         Of the same column in several files.
     inside
-        They are part of such records: numbers become of one type.
+        They are part of such records.
     """
     import awkward as ak
 
@@ -227,12 +239,7 @@ def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
     parameters = first.parameters
     if not all(one.parameters == parameters for one in layouts):
         return layouts
-    if first.is_numpy and inside:
-        types = {one.dtype for one in layouts}
-        if all(np.issubdtype(one, np.number) or one == np.bool_ for one in types):
-            common: Any = np.result_type(*types)
-            return [ak.contents.NumpyArray(one.data.astype(common), parameters=parameters) for one in layouts]
-    elif first.is_record and not first.is_tuple:
+    if first.is_record and not first.is_tuple:
         inside = inside or first.parameter("__record__") is not None
         names = list(dict.fromkeys(name for one in layouts for name in one.fields))
         if not inside and any(set(one.fields) != set(names) for one in layouts):
@@ -247,13 +254,13 @@ def _evolved(layouts: list[Any], inside: bool = False) -> list[Any]:
             ak.contents.RecordArray([column[i] for column in columns], names, one.length, parameters=parameters)
             for i, one in enumerate(layouts)
         ]
-    elif first.is_regular and all(one.size == first.size for one in layouts):
+    if first.is_regular and all(one.size == first.size for one in layouts):
         contents = _evolved([one.content[: one.length * one.size] for one in layouts], inside)
         return [
             ak.contents.RegularArray(content, one.size, one.length, parameters=parameters)
             for one, content in zip(layouts, contents, strict=True)
         ]
-    elif first.is_list and first.parameter("__array__") not in ("string", "bytestring"):
+    if first.is_list and first.parameter("__array__") not in ("string", "bytestring"):
         lists = [one.to_ListOffsetArray64(True) for one in layouts]
         contents = _evolved([one.content[: one.offsets[-1]] for one in lists], inside)
         return [
@@ -357,9 +364,15 @@ class NumPy(Library):
             raise self._no_such(how)
         return dict(self.finish_all(results, entries))
 
-    def join(self, arrays: Sequence[Any]) -> Foreign:
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
         """Join arrays."""
-        return np.concatenate(arrays)
+        try:
+            return np.concatenate(alike_arrays(arrays, joining))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, SapwoodError):
+                raise
+            types = [f"{one.dtype}{list(one.shape[1:]) or ''}" for one in arrays]
+            raise joining.error(types, "NumPy cannot join these") from error
 
 
 class Pandas(Library):
@@ -408,11 +421,27 @@ class Pandas(Library):
         data = {name: self._values(result, copy=False) for name, result in results}
         return pd.DataFrame(data, index=self._index(entries), copy=True)
 
-    def join(self, arrays: Sequence[Any]) -> Foreign:
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
         """Join series or frames."""
         import pandas as pd
 
-        return pd.concat(arrays)
+        def alike(series: Sequence[Any], joining: Joining) -> list[Any]:
+            if not all(isinstance(one.dtype, np.dtype) and one.dtype.kind in "iuf" for one in series):
+                return list(series)  # pandas keeps the values
+            found = alike_arrays([one.to_numpy() for one in series], joining)
+            return [one.astype(values.dtype) for one, values in zip(series, found, strict=True)]
+
+        if isinstance(arrays[0], pd.Series):
+            return pd.concat(alike(arrays, joining))
+        frames = list(arrays)
+        for name in frames[0].columns:
+            series = [one.get(name) for one in frames]
+            if all(one is not None and one.dtype == series[0].dtype for one in series):
+                continue
+            if all(one is not None for one in series):
+                pairs = zip(frames, alike(series, joining.within(name)), strict=True)
+                frames = [frame.assign(**{name: one}) for frame, one in pairs]
+        return pd.concat(frames)
 
 
 class PyArrow(Library):
@@ -435,13 +464,39 @@ class PyArrow(Library):
         arrays = self.finish_all(results, entries)
         return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
 
-    def join(self, arrays: Sequence[Any]) -> Foreign:
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
         """Join arrays or tables, sharing their memory."""
         import pyarrow as pa
 
         if isinstance(arrays[0], pa.Table):
-            return pa.concat_tables(arrays)
-        return pa.concat_arrays(arrays)
+            return pa.concat_tables(_alike_tables(arrays, joining))
+        whole = [pa.table([one], [joining.name]) for one in arrays]
+        joined = _alike_tables(whole, Joining("", joining.files))
+        return pa.concat_arrays([chunk for one in joined for chunk in one.column(0).chunks])
+
+
+def _alike_tables(tables: Sequence[Any], joining: Joining) -> list[Any]:
+    """Return Arrow tables of one schema: numbers of one type, objects of one class with all members."""
+    import awkward as ak
+    import pyarrow as pa
+
+    found, names = list(tables), tables[0].column_names
+    if any(one.column_names != names for one in tables):
+        raise joining.error([one.column_names for one in tables], "the columns differ")
+    for place, name in enumerate(names):
+        types = [one.schema.field(place).type for one in tables]
+        if all(kind == types[0] for kind in types):
+            continue
+        arrays = [
+            pa.concat_arrays([pa.array([], kind), *one.column(place).chunks])
+            for one, kind in zip(tables, types, strict=True)
+        ]
+        layouts = alike_layouts([ak.to_layout(ak.from_arrow(one)) for one in arrays], joining.within(name))
+        alike = [columns.to_arrow(columns.from_awkward(one)) for one in _evolved(layouts)]
+        if any(one.type != alike[0].type for one in alike):
+            raise joining.within(name).error(types, "an Arrow or Polars column has one type")
+        found = [one.set_column(place, name, column) for one, column in zip(found, alike, strict=True)]
+    return found
 
 
 class Polars(Library):
@@ -476,11 +531,16 @@ class Polars(Library):
             else pl.DataFrame()
         )
 
-    def join(self, arrays: Sequence[Any]) -> Foreign:
+    def join(self, arrays: Sequence[Any], joining: Joining) -> Foreign:
         """Join series or frames."""
         import polars as pl
 
-        return pl.concat(arrays)
+        if isinstance(arrays[0], pl.Series):
+            frames = [one.to_frame(joining.name) for one in arrays]
+            return self.join(frames, Joining("", joining.files)).to_series(0).alias(arrays[0].name)
+        if all(one.schema == arrays[0].schema for one in arrays):
+            return pl.concat(arrays)
+        return pl.from_arrow(PyArrow().join([one.to_arrow() for one in arrays], joining))
 
 
 _LIBRARIES: dict[str, Library] = {

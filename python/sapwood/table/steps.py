@@ -6,13 +6,16 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError, without_secrets
 from sapwood.show.units import is_count, memory_size
 from sapwood.table.engine import Carry
 from sapwood.table.query import Query
 from sapwood.table.schema import HasFields
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -204,7 +207,8 @@ def read_ahead(
     result before the next job starts.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
-    (opening the next file) is cancelled too. The iterator raises the error of a job in its turn.
+    (opening the next file) is cancelled too. The iterator raises the error of a job in its turn. If the system refuses
+    to start a thread, jobs run when their results are requested.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -215,25 +219,42 @@ def read_ahead(
         return [] if job is None else [job()]
 
     process, stop = os.getpid(), _native.Stop()
-    pool = ThreadPoolExecutor(1, "sapwood-read-ahead")
-    pending = pool.submit(stop.call, run)
+    pool, threaded = ThreadPoolExecutor(1, "sapwood-read-ahead"), True
+
+    def order() -> Future[list[T]] | None:
+        """Start the next job; None if it runs when its result is requested."""
+        nonlocal threaded
+        try:
+            return pool.submit(stop.call, run) if threaded else None
+        except RuntimeError as error:
+            from sapwood.threads import is_refusal, warn_of_fewer
+
+            if not is_refusal(error):
+                raise
+            # The pool keeps the job, but has no thread to run it.
+            threaded = False
+            warn_of_fewer("each step is read when it is requested")
+            return None
+
+    pending = order()
     try:
-        while box := pending.result():
+        while box := stop.call(run) if pending is None else pending.result():
             if found is not None:
                 found(box[0])
             if on_demand <= 0:
-                pending = pool.submit(stop.call, run)
+                pending = order()
             # No reference to the result remains here, so that the caller can free it.
             yield box.pop()
             if os.getpid() != process:
                 raise StorageError("this iterator was created before fork(); create it again in the child process")
             if on_demand > 0:
                 on_demand -= 1
-                pending = pool.submit(stop.call, run)
+                pending = order()
     finally:
         if os.getpid() == process:
             # In a forked process there is no thread to end, and a lock may be held by one.
-            pending.cancel()
+            if pending is not None:
+                pending.cancel()
             stop.give_up()
             give_up()
             pool.shutdown()

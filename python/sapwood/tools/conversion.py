@@ -5,21 +5,38 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import sapwood
-from sapwood.columns import Array, from_awkward, to_arrow
-from sapwood.errors import ArgumentError, MissingPackageError, StorageError, UnsupportedError
+from sapwood.columns import Array, from_awkward, in_utf8, text_of, to_arrow, to_awkward
+from sapwood.errors import (
+    ArgumentError,
+    MissingPackageError,
+    SapwoodError,
+    StorageError,
+    UnsupportedError,
+    UnsupportedTypeError,
+)
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
 from sapwood.writing.collected import Collections, data_fields, writable
-from sapwood.writing.columns import check_names_once, has_rounded, without_offset
+from sapwood.writing.columns import (
+    NOT_IN_AWKWARD,
+    check_names_once,
+    has_rounded,
+    plain_arrow,
+    to_column,
+    without_offset,
+)
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -187,34 +204,71 @@ def _of_arrow(batch: Foreign) -> Foreign:
     ------
     ArgumentError
         Two columns have one name.
+    UnsupportedTypeError
+        Awkward Array has no form for a column.
     """
     import awkward as ak
     import pyarrow as pa
 
     check_names_once(batch.schema.names)
-    columns = [without_offset(column) for column in batch.columns]
-    return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
+    pairs = list(zip(batch.schema, batch.columns, strict=True))
+    try:
+        columns = [_plain(column) for column in batch.columns]
+        fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
+        return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata)))
+    except NOT_IN_AWKWARD:
+        return ak.zip({field.name: _column_of_arrow(field, column) for field, column in pairs}, depth_limit=1)
+
+
+def _plain(column: Foreign) -> Foreign:
+    """Return an Arrow array as Awkward reads it. Dictionaries stay as they are."""
+    import pyarrow as pa
+
+    kept = pa.types.is_dictionary(column.type) and not pa.types.is_decimal(column.type.value_type)
+    return without_offset(column) if kept else plain_arrow(column)
+
+
+def _column_of_arrow(field: Foreign, column: Foreign) -> Foreign:
+    import awkward as ak
+    import pyarrow as pa
+
+    try:
+        plain = _plain(column)
+        schema = pa.schema([field.with_type(plain.type)])
+        return ak.from_arrow(pa.RecordBatch.from_arrays([plain], schema=schema))[field.name]
+    except NOT_IN_AWKWARD:
+        pass
+    try:
+        return to_awkward(to_column(column, missing=True))  # maps
+    except SapwoodError as error:
+        raise UnsupportedTypeError(f"column {field.name!r} cannot be converted: {error}") from error
+
+
+def _empty(schema: Foreign) -> Foreign:
+    """Make an Awkward array without entries."""
+    import pyarrow as pa
+
+    columns = [pa.array([], field.type) for field in schema]
+    return _of_arrow(pa.RecordBatch.from_arrays(columns, schema=schema))
 
 
 def _parquet_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
     import pyarrow.parquet as pq
 
     del name
     file = stack.enter_context(pq.ParquetFile(source))
     batches = (_of_arrow(batch) for batch in file.iter_batches(_ROWS))
-    return batches if file.metadata.num_rows else iter([ak.from_arrow(file.schema_arrow.empty_table())])
+    return batches if file.metadata.num_rows else iter([_empty(file.schema_arrow)])
 
 
 def _arrow_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
-    import awkward as ak
     import pyarrow as pa
 
     del name
     mapped = stack.enter_context(pa.memory_map(source))
     file = stack.enter_context(pa.ipc.open_file(mapped))
     if not file.num_record_batches:
-        return iter([ak.from_arrow(file.schema.empty_table())])
+        return iter([_empty(file.schema)])
     return (_of_arrow(file.get_batch(place)) for place in range(file.num_record_batches))
 
 
@@ -238,7 +292,6 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
 
 def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
     import awkward as ak
-    import numpy as np
 
     try:
         array = ak.Array(rows)
@@ -266,9 +319,17 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
     del name
     file = stack.enter_context(Path(source).open(encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
+    def lines() -> Iterator[tuple[int, str]]:
+        try:
+            yield from enumerate(file, 1)
+        except UnicodeDecodeError as error:
+            raise ArgumentError(
+                f"{source}: not a text in UTF-8: {error.reason} 0x{error.object[error.start]:02x}"
+            ) from None
+
     def batches() -> Iterator[Foreign]:
         rows: list[Any] = []
-        for number, line in enumerate(file, 1):
+        for number, line in lines():
             try:
                 rows.append(json.loads(line))
             except (ValueError, RecursionError) as error:
@@ -307,16 +368,16 @@ def _hdf5_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
 
 def _hdf5_values(column: Foreign, start: int, module: Foreign) -> Foreign:
     import awkward as ak
-    import numpy as np
 
     stop = start + _ROWS
-    if module.check_string_dtype(column.dtype) is not None:
-        return ak.concatenate([ak.Array([""])[:0], ak.Array(list(column.asstr()[start:stop]))])
+    is_text = module.check_string_dtype(column.dtype) is not None
+    if is_text and column.ndim == 1:
+        return ak.concatenate([ak.Array([""])[:0], ak.Array([text_of(one) for one in column[start:stop]])])
     values = column[start:stop]
     inner = module.check_vlen_dtype(column.dtype)
-    if inner is None:
+    if inner is None and not is_text:
         return values
-    if values.ndim > 1 or inner.kind not in "biuf":
+    if inner is None or values.ndim > 1 or inner.kind not in "biuf":
         raise UnsupportedError(f"{column.file.filename}: cannot read {column.name}: its type is {column.dtype}")
     return ak.unflatten(np.concatenate([np.zeros(0, inner), *values]), [len(one) for one in values])
 
@@ -353,10 +414,29 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     return write
 
 
+def _texts_decoded(array: Foreign) -> Foreign:
+    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`."""
+    import awkward as ak
+
+    def change(layout: Foreign, **_: object) -> Foreign:
+        is_text = layout.parameter("__array__") == "string"
+        if not is_text and not (layout.is_regular and not layout.size):
+            return None
+        layout = layout.to_ListOffsetArray64(True)
+        if not is_text:
+            return layout.copy(content=ak.to_layout(_texts_decoded(layout.content)))
+        found: Foreign = in_utf8(np.asarray(layout.offsets.data), np.asarray(layout.content.data))
+        content = ak.contents.NumpyArray(found[1], parameters=layout.content.parameters)
+        return layout.copy(offsets=ak.index.Index64(found[0]), content=content)
+
+    return ak.transform(change, array)
+
+
 def _arrow_table(batch: Foreign) -> Foreign:
     import awkward as ak
     import pyarrow as pa
 
+    batch = _texts_decoded(batch)
     # Awkward fails on empty unions with missing values.
     own = {name: to_arrow(from_awkward(batch[name])) for name in batch.fields if _has_unions(batch[name])}
     if not own:
@@ -381,11 +461,25 @@ def _has_unions(array: Foreign) -> bool:
     return found(ak.to_layout(array).form)
 
 
+def _has_hollow(kind: Foreign) -> bool:
+    """Return whether records without fields are in an Arrow type."""
+    import pyarrow as pa
+
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not parts) or any(map(_has_hollow, parts))
+
+
 def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
     import pyarrow.parquet as pq
 
     del name, layout
     schema = _arrow_table(empty).schema
+    hollow = [field.name for field in schema if _has_hollow(field.type)]
+    if hollow:
+        fields = ", ".join(hollow)
+        raise UnsupportedError(
+            f"Parquet has no form for records without fields: {fields}; choose other fields with --columns"
+        )
     writer = stack.enter_context(pq.ParquetWriter(path, schema, compression="zstd"))
     written = 0
 
@@ -442,10 +536,15 @@ def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
     def write(batch: Foreign) -> int:
-        file.writelines(json.dumps(row, default=str) + "\n" for row in batch.to_list())
+        file.writelines(json.dumps(row, default=_json_value) + "\n" for row in _texts_decoded(batch).to_list())
         return len(batch)
 
     return write
+
+
+def _json_value(value: object) -> str:
+    """Return the text of a value for which JSON has no form: bytes, or a date."""
+    return text_of(value) if isinstance(value, bytes) else str(value)
 
 
 def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, layout: Mapping[str, Any]) -> Write:
@@ -457,7 +556,14 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(_Patient(path))
     group = stack.enter_context(module.File(file, "w")).create_group(name, track_order=True)
     sets = {
-        field: group.create_dataset(field, (0, *shape), kind, maxshape=(None, *shape), chunks=(8192, *shape))
+        # An axis without elements cannot be part of a chunk, unless it may grow.
+        field: group.create_dataset(
+            field,
+            (0, *shape),
+            kind,
+            maxshape=(None, *(size or None for size in shape)),
+            chunks=(_rows_of_chunk(kind, shape), *(size or 1 for size in shape)),
+        )
         for field, (kind, shape) in kinds.items()
     }
 
@@ -466,21 +572,29 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
             kind, shape = kinds[field]
             values = batch[field]
             whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
-            rows = ak.to_numpy(values, allow_missing=False).reshape(-1, *shape) if whole else _objects(values)
+            rows = ak.to_numpy(values, allow_missing=False).reshape(len(values), *shape) if whole else _objects(values)
             if whole:
                 _check_cast(rows, data.dtype, field)
             data.resize(len(data) + len(values), axis=0)
-            data[len(data) - len(values) :] = rows
+            try:
+                data[len(data) - len(values) :] = rows
+            except ValueError as error:  # a zero byte in a text
+                raise UnsupportedError(
+                    f"HDF5 cannot hold {field!r}: {error}; choose other fields with --columns"
+                ) from None
             file.check()
         return len(batch)
 
     return write
 
 
+def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
+    """Return the number of entries of a chunk, which HDF5 holds in memory."""
+    return max(1, min(8192, (32 << 20) // max(1, kind.itemsize * math.prod(shape))))
+
+
 def _check_cast(values: Array, kind: Foreign, field: str) -> None:
     """Raise `UnsupportedError` if numbers of a later batch do not fit into the type of the first."""
-    import numpy as np
-
     if values.dtype == kind:
         return
     with np.errstate(invalid="ignore"):
@@ -498,7 +612,6 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
         HDF5 has no type for the field.
     """
     import awkward as ak
-    import numpy as np
 
     inner = empty[field].type.content
     is_list = isinstance(inner, ak.types.ListType)
@@ -521,11 +634,10 @@ def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tu
 def _objects(values: Foreign) -> Foreign:
     """Return texts, or lists of numbers, as a NumPy array of objects."""
     import awkward as ak
-    import numpy as np
 
     made = np.empty(len(values), object)
     if values.type.content.parameter("__array__") == "string":
-        made[:] = values.to_list()
+        made[:] = _texts_decoded(values).to_list()
         return made
     flat, counts = ak.to_numpy(ak.flatten(values, axis=1)), ak.to_numpy(ak.num(values, axis=1))
     stops = np.cumsum(counts)

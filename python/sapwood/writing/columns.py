@@ -234,12 +234,18 @@ def to_column(data: Foreign, *, missing: bool = False) -> Column:
     if module == "pandas":
         # NaN in a float array is a value; NA, NaT, and NaN among objects are missing values.
         plain = isinstance(data.dtype, np.dtype) and data.dtype.kind != "O"
+        of_arrow = hasattr(data.dtype, "pyarrow_dtype")
         if not plain and data.isna().any():
-            if missing:
+            if missing and not of_arrow:
                 return _from_iterable(
                     [None if gone else one for one, gone in zip(data, data.isna(), strict=True)], True
                 )
-            raise UnsupportedError("missing values cannot be written: fill them first, with fillna")
+            if not missing:
+                raise UnsupportedError("missing values cannot be written: fill them first, with fillna")
+        if of_arrow:
+            import pyarrow as pa
+
+            return _from_arrow(pa.array(getattr(data, "array", data)), missing=missing)
         array = data.to_numpy()
         return _from_iterable(array.tolist(), missing) if array.dtype.kind == "O" else _from_numpy(array)
     if module == "polars":
@@ -317,6 +323,10 @@ def has_rounded(layout: Foreign) -> bool:
     return any(map(has_rounded, layout.contents if hasattr(layout, "contents") else [layout.content]))
 
 
+NOT_IN_AWKWARD = (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError)
+"""Errors of `ak.from_arrow` for types that it does not know."""
+
+
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
@@ -324,8 +334,10 @@ def _from_arrow(data: Foreign, *, missing: bool) -> Column:
         import awkward as ak
 
         try:
-            layout = ak.to_layout(ak.from_arrow(_plain_arrow(data)))
-        except (ArithmeticError, AssertionError, LookupError, NotImplementedError, TypeError, ValueError) as error:
+            layout = ak.to_layout(ak.from_arrow(plain_arrow(data)))
+        except SapwoodError:
+            raise
+        except NOT_IN_AWKWARD as error:
             raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written") from error
         return _from_layout(layout, missing=missing)
     if isinstance(data, pa.ChunkedArray):
@@ -358,6 +370,7 @@ def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
 
     if not missing:
         raise UnsupportedTypeError(f"arrays of type {data.type} cannot be written")
+    data = without_offset(data)  # PyArrow returns the numbers of a slice from the beginning of the whole array
     # A type number in a buffer may be any number.
     places_of = np.zeros(128, np.int8)
     places_of[data.type.type_codes] = np.arange(data.type.num_fields)
@@ -373,8 +386,14 @@ def _from_arrow_union(data: Foreign, *, missing: bool) -> Column:
     return ("union", tags, index, parts)
 
 
-def _plain_arrow(data: Foreign) -> Foreign:
-    """Return an array in layouts that Awkward reads, with the values of dictionaries in place of their numbers."""
+def plain_arrow(data: Foreign) -> Foreign:
+    """Return an array in layouts that Awkward reads, with the values of dictionaries in place of their numbers.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        Awkward has no form for the type.
+    """
     import pyarrow as pa
 
     if pa.types.is_run_end_encoded(data.type):
@@ -382,9 +401,13 @@ def _plain_arrow(data: Foreign) -> Foreign:
 
         data = compute.call_function("run_end_decode", [data])
     kind = _plain_type(data.type)
+    if not kind.equals(data.type) and not len(data):
+        data = pa.array([], kind)  # a cast would return buffers that Awkward refuses
+    if isinstance(data.type, pa.ExtensionType) and not kind.equals(data.type):
+        data = data.cast(data.type.storage_type)
     data = data if kind.equals(data.type) else data.cast(kind)
     if isinstance(data, pa.ChunkedArray):
-        return pa.chunked_array([without_offset(chunk) for chunk in data.chunks], data.type)
+        return pa.chunked_array([without_offset(chunk) for chunk in data.chunks if len(chunk)], data.type)
     return without_offset(data)
 
 
@@ -412,11 +435,23 @@ def _is_slice(array: Foreign) -> bool:
 
 
 def _plain_type(kind: Foreign) -> Foreign:
-    """Return the Arrow type of the same values that Awkward reads."""
+    """Return the Arrow type of the same values that Awkward reads.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        The values are decimals, which Awkward refuses or takes for texts.
+    """
     import pyarrow as pa
 
+    if pa.types.is_decimal(kind):
+        raise UnsupportedTypeError(f"arrays of type {kind} cannot be written: cast them to floats or integers first")
     if pa.types.is_dictionary(kind):
         return _plain_type(kind.value_type)
+    if isinstance(kind, pa.ExtensionType) and kind.extension_name != "awkward":
+        return _plain_type(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind) and not kind.list_size:  # of which Awkward loses the number
+        return pa.large_list(kind.value_field.with_type(_plain_type(kind.value_type)))
     if kind in (pa.string_view(), pa.binary_view()):
         return pa.large_string() if kind == pa.string_view() else pa.large_binary()
     if pa.types.is_struct(kind):
@@ -502,12 +537,13 @@ def _from_numpy(array: np.ndarray[Any, Any], *, missing: bool = False) -> Column
         # Branches join the names of nested fields; RNTuples nest records.
         fields = [(name, array[name]) for name in array.dtype.names] if missing else _fields(array)
         return ("record", len(array), "", [(name, _from_numpy(values, missing=missing)) for name, values in fields])
-    if missing and array.dtype == np.float16:
+    if missing and array.dtype.kind == "f" and array.itemsize == 2:
         array = array.astype(np.float32)  # which holds every half-precision number
     if array.dtype.kind in "OUST":
         return _from_iterable(array.tolist(), missing)
     if number_name(array.dtype) is None:
-        raise UnsupportedTypeError(f"no branch type holds {array.dtype}: convert it first, for example to float32")
+        other = "int64" if array.dtype.kind in "mM" else "float32"
+        raise UnsupportedTypeError(f"no branch type holds {array.dtype}: convert it first, for example to {other}")
     flat = np.require(array, array.dtype.newbyteorder("="), ["C", "A"]).reshape(-1)
     return _with_shape(("number", flat), array.shape)
 
@@ -539,7 +575,7 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
     if layout.is_unknown:
         return ("number", np.zeros(layout.length, np.float64))
     if layout.is_numpy:
-        return _from_numpy(np.asarray(layout.data))
+        return _from_numpy(np.asarray(layout.data), missing=missing)
     if layout.is_list:
         text = layout.parameter("__array__") in ("string", "bytestring")
         if layout.is_regular and not text:

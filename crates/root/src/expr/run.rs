@@ -4,7 +4,7 @@ use super::fill::{Bins, Fill, Fills};
 use super::value::{Value, View, counts};
 use super::{Program, Rows};
 use crate::array::{Column, Number};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::read::{Carry, Part, read_with};
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
@@ -455,7 +455,9 @@ pub fn fill_tables(
         if near { own.install(run) } else { run() }
     };
     let found: Vec<Result<Vec<Bins>>> = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(worker)).collect();
+        // If no further thread can be started, those that were work alone.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, worker).ok();
+        let others: Vec<_> = (1..threads).map_while(start).collect();
         let mine = worker();
         std::iter::once(mine)
             .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic))))
@@ -479,7 +481,8 @@ impl OwnPool {
     fn take() -> Result<Self> {
         let kept = Self::kept().pop();
         let made = kept.map_or_else(|| ThreadPoolBuilder::new().num_threads(1).build(), Ok);
-        made.map(|pool| Self(Some(pool))).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+        made.map(|pool| Self(Some(pool)))
+            .map_err(|error| Error::limit(format!("cannot start a thread: {error}")))
     }
 }
 

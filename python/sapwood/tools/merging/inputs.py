@@ -16,6 +16,7 @@ from sapwood.storage import checksums
 from sapwood.storage.locate import matches
 from sapwood.storage.sources import at_rest, source_of, user_path
 from sapwood.storage.texts import read_text
+from sapwood.threads import start_thread
 from sapwood.tools.merging.settings import Settings
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def opened_ahead(
         return found
 
     thread = threading.Thread(target=work, name="sapwood-merge-ahead", daemon=True)
-    thread.start()
+    start_thread(thread)
     left = 0
     try:
         for place, path in enumerate(paths):

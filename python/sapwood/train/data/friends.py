@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import awkward as ak
-
 from sapwood.errors import StorageError
 from sapwood.table.friends import FriendIndex
+from sapwood.table.joining import Joining, joined_awkward
 from sapwood.train.data.catalogue import open_source
 from sapwood.train.data.dataset import Friend, Source, find_tree
 
@@ -43,6 +42,7 @@ def _opened(source: Source) -> Generator[Any]:
 
 def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int, stop: int) -> list[Any]:
     tables: list[Any] = []
+    paths: list[str] = []
     begin = 0
     for source, end in zip(friend.sources, ends, strict=True):
         first = min(max(start - begin, 0), end - begin)
@@ -51,7 +51,8 @@ def _read(friend: Friend, ends: Sequence[int], names: Sequence[str], start: int,
         if first < last or (source is friend.sources[-1] and not tables):
             with _opened(source) as table:
                 tables.append(table.arrays(list(names), entry_start=first, entry_stop=last, how=dict))
+                paths.append(source.path)
         begin = end
     if len(tables) == 1:
         return [tables[0][name] for name in names]
-    return [ak.concatenate([table[name] for table in tables]) for name in names]
+    return [joined_awkward([table[name] for table in tables], Joining(name, paths)) for name in names]

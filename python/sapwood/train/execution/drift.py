@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import awkward as ak
 import numpy as np
 
+from sapwood.table.joining import changed_by
 from sapwood.train.execution.plan import DriftError
 
 if TYPE_CHECKING:
-    from sapwood.columns import Array, Foreign
+    from sapwood.columns import Foreign
 
 
 def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
@@ -21,31 +22,15 @@ def columns_like(layout: Foreign, kind: str, name: str) -> Foreign:
     DriftError
         A number would change.
     """
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast: Any = ak.values_astype(ak.Array(layout), kind.rpartition(" * ")[2])
-    before, after = (ak.to_numpy(ak.ravel(array)) for array in (ak.Array(layout), cast))
-    lost = np.flatnonzero(~_same(before, after))
-    if len(lost):
+    number = kind.rpartition(" * ")[2]
+    changed = changed_by(ak.to_numpy(ak.ravel(ak.Array(layout))), np.dtype(number))
+    if len(changed):
         raise DriftError(
             f"branch {name} is {ak.Array(layout).type.content} here and {kind} in the first file, "
-            f"which does not hold {before[lost[0]]}"
+            f"which does not hold {changed[0]}"
         )
+    cast: Any = ak.values_astype(ak.Array(layout), number)
     return cast.layout
-
-
-def _same(before: Array, after: Array) -> Array:
-    """Return a mask of the numbers that are the same after a conversion."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        same = (after.astype(before.dtype) == before) & ((after < 0) == (before < 0))
-    kinds = before.dtype.kind + after.dtype.kind
-    if kinds == "ff":
-        return same | (np.isnan(before) & np.isnan(after))
-    if kinds in ("fi", "fu", "if", "uf"):
-        # Out-of-range numbers convert to any integer, on some processors to the nearest one, and may convert back.
-        floats, whole = (before, after) if kinds[0] == "f" else (after, before)
-        limits = np.iinfo(whole.dtype)
-        same &= (floats >= float(limits.min)) & (floats < float(limits.max + 1))
-    return same
 
 
 def made_up(kind: str, length: int) -> Foreign:

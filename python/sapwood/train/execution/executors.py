@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from importlib import import_module
 from json import JSONDecodeError
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sapwood.errors import ArgumentError, MissingPackageError, SapwoodError, SapwoodWarning, one_line, stacklevel
 from sapwood.storage.texts import read_text
+from sapwood.threads import Pool, start_thread
 from sapwood.train.account import memory
 from sapwood.train.data.dataset import parse_settings
 from sapwood.train.execution.forking import Origin
@@ -95,7 +96,7 @@ class Threads:
     def __init__(self, threads: int = 1, read_ahead: int = 1) -> None:
         self.threads = threads
         self.per_process = threads + read_ahead
-        self._pool = ThreadPoolExecutor(self.per_process, "sapwood-train")
+        self._pool = Pool(self.per_process, "sapwood-train")
 
     @property
     def slots(self) -> int:
@@ -164,9 +165,15 @@ class Processes:
         self._imported = threading.Event()
         self._forks = threading.Semaphore(processes if forked else 0)
         self._children = [_Child(self._origin) for _ in range(processes)]
-        self._threads = [threading.Thread(target=self._drive, args=(child,), daemon=True) for child in self._children]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        for child in self._children:
+            thread = threading.Thread(target=self._drive, args=(child,), daemon=True)
+            try:
+                start_thread(thread)
+            except SapwoodError:
+                self.close()
+                raise
+            self._threads.append(thread)
 
     @property
     def slots(self) -> int:
@@ -684,7 +691,7 @@ class TaskVine:
         self._running: dict[int, Future[Any]] = {}
         self._closing = False
         self._thread = threading.Thread(target=self._talk, name="sapwood-taskvine", daemon=True)
-        self._thread.start()
+        start_thread(self._thread)
 
     def wait(self) -> None:
         """Return immediately, because the number of workers may change."""

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sapwood import _native
-from sapwood.errors import SapwoodError
+from sapwood.errors import LimitError, SapwoodError
 from sapwood.show.units import count_text, counted, seconds_text
+from sapwood.threads import start_thread
 from sapwood.train.account import memory
 from sapwood.train.account.record import cpu_waiting
 from sapwood.train.execution.engine import Engine
@@ -110,7 +111,10 @@ class Mover:
         self._next = self._began.clock + _WATCHED
         self._moved: tuple[float, int] | None = None  # time and entries at the move
         self._watch = threading.Thread(target=self._sample, name="sapwood-lock", daemon=True)
-        self._watch.start()
+        try:
+            start_thread(self._watch)
+        except LimitError as error:
+            self._why, self._done = str(error), True
 
     @property
     def due(self) -> bool:
@@ -142,10 +146,9 @@ class Mover:
         self._end()
         try:
             self._packed = self._pack()
+            self.processes = Processes(self._threads, forked=False)
         except SapwoodError as error:
             self._why, self._done = str(error), True
-            return False
-        self.processes = Processes(self._threads, forked=False)
         return False
 
     def report(self, entries: int = 0) -> str:

@@ -21,6 +21,7 @@ import awkward as ak
 from sapwood import _native
 from sapwood.errors import LimitError, SapwoodError, StorageError
 from sapwood.table.friends import FriendIndex
+from sapwood.table.joining import Joining, joined_awkward
 from sapwood.table.query import Leaf
 from sapwood.train.account import memory
 from sapwood.train.data.catalogue import TreeInfo, look
@@ -355,7 +356,8 @@ class Worker:
                 tree.release()
         if len(read_in) == 1:
             return read_in[0]
-        return {name: ak.concatenate([one[name] for one in read_in], highlevel=False) for name in names}
+        paths = [source.path for source, *_ in pieces]
+        return {name: joined_awkward([one[name] for one in read_in], Joining(name, paths)).layout for name in names}
 
     def _index(self, place: int) -> FriendIndex:
         with self._lock:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import awkward as ak
 import numpy as np
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.table.joining import Joining, alike_arrays, joined_awkward
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -398,10 +399,14 @@ def _check_alike(first: Foreign, second: Foreign, place: str) -> None:
 
 def _concatenate(arrays: Sequence[Any], place: str) -> Foreign:
     try:
+        joining = Joining(place, instead="convert them to one type")
         if not all(isinstance(one, np.ndarray) for one in arrays):
-            return ak.concatenate(arrays)
-        masked = any(isinstance(one, np.ma.MaskedArray) for one in arrays)
-        return np.ma.concatenate(arrays) if masked else np.concatenate(arrays)
+            return joined_awkward(arrays, joining)
+        alike = alike_arrays(arrays, joining)
+        masked = any(isinstance(one, np.ma.MaskedArray) for one in alike)
+        return np.ma.concatenate(alike) if masked else np.concatenate(alike)
+    except SapwoodError:
+        raise
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"{place}: arrays cannot be concatenated: {error}") from error
 

@@ -32,6 +32,7 @@ from sapwood.lab.studies.site.cases import (
 )
 from sapwood.lab.studies.site.stock import Stock
 from sapwood.lab.studies.study import JobError, Study
+from sapwood.threads import start_thread
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -186,7 +187,7 @@ class Watch:
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        start_thread(self._thread)
         return self
 
     def __exit__(self, *_: object) -> None:
