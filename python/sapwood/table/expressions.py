@@ -465,6 +465,10 @@ class Expression:
                     return
                 if name not in self._language.functions:
                     self._fail(f"{name!r} is not a function of this language", node, NotFoundError)
+                called = self._language.functions[name]
+                if isinstance(called, np.ufunc) and len(arguments) > called.nin:
+                    # NumPy would write the result into another array.
+                    self._fail(f"{name} takes at most {called.nin} values", node, ArgumentError)
                 for keyword in keywords:
                     if not name.startswith("ak.") or keyword.arg not in ("axis", "ascending", "keepdims"):
                         self._fail("functions take no keyword arguments", keyword, ArgumentError)
