@@ -56,7 +56,9 @@ def _reduction(name: str) -> Callable[[Any], Any]:
             return x.apply(name)
         import awkward as ak
 
-        return getattr(ak, name)(_lists(x, name), axis=-1)
+        lists = _lists(x, name)
+        # The sum of whole numbers, too, is computed in floating point: it may have more than 64 bits.
+        return getattr(ak, name)(double(lists) if name == "mean" else lists, axis=-1)
 
     return reduce
 
