@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import awkward as ak
 import pytest
 
 import sapwood
 import sapwood.tools
 from sapwood import tools
+from sapwood.errors import ArgumentError
 from sapwood.tools.shims import select
 
 NAMES = ["h1", "h[1]", "x"]
@@ -59,3 +61,10 @@ def test_powers_of_root_are_no_exclusive_or(tmp_path: Path, monkeypatch: pytest.
     select([f"{tmp_path / 't.root'}:t"], str(tmp_path / "o.root"), recreate=True, compression=None, cut="n^2 > 4")
     with sapwood.open(tmp_path / "o.root") as file:
         assert file["t"]["n"].array().to_list() == [3]
+
+
+def test_a_cut_of_lists_selects_no_entries(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "t.root") as file:
+        file["t"] = {"n": [1, 2], "v": ak.Array([[1], [2, 3]])}
+    with pytest.raises(ArgumentError, match="no single value for each entry"):
+        tools.copy(f"{tmp_path / 't.root'}:t", str(tmp_path / "o.root"), selection=tools.Selection(cut="v > 1"))
