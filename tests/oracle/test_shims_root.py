@@ -72,6 +72,8 @@ SCRIPTED = [
     "rooteventselector a.root:nope s15.root", "rooteventselector -e '*' -i run a.root:Events s16.root",
     "rooteventselector -f 20 -l 29 -e eta a.root:Events s17.root",
     "rooteventselector -s 'n > 3' -l 7 a.root:d/T s18.root",
+    "rooteventselector -s '(run - 50) % 3 == -1 && !(pt > 20)' a.root:Events s19.root",
+    "rooteventselector -s 'pt^2 > 2000 || -run^2 > -9' a.root:Events s20.root",
     "rootslimtree a.root:Events t0.root", "rootslimtree -e pt a.root:Events t1.root",
     "rootslimtree -e '*' -i run a.root:Events t2.root", "rootslimtree -e 'pt,eta' a.root:Events t3.root",
     "rootslimtree --recreate -e 'p*' a.root:Events t3.root", "rootslimtree -e '*' -i '*t*' a.root:Events t4.root",

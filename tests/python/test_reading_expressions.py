@@ -181,6 +181,8 @@ def test_none_in_place_of_lists_has_no_combinations(text: str, found: list[Any])
         ("not x", ArgumentError, "combined with & | ~", 0),
         ("x if y else x", ArgumentError, "cannot hold this", 0),
         ("sqrt(x=3)", ArgumentError, "keyword", 5),
+        ("sqrt(x, y)", ArgumentError, "takes at most 1 values", 0),
+        ("1 + np.hypot(x, y, y)", ArgumentError, "takes at most 2 values", 4),
         ("get(x)", ArgumentError, "takes one name", 0),
         ("x + 'text'", ArgumentError, "cannot hold this", 4),
         ("x + y[:2]", ArgumentError, "cannot compute this", 0),

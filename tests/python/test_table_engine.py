@@ -109,6 +109,41 @@ def tables(draw: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("x ** 0.5", [-np.inf, -0.0, 4.0, np.nan, -1.0, np.inf]),
+        ("x ** 0.5", np.array([-np.inf, -0.0, 4.0], np.float32)),
+        ("x ** 0.5", np.array([4, 9, -1])),
+        ("mean(x)", [[2**62, 2**62, 2**62], [], [1, 2]]),
+        ("mean(x)", ak.Array([[2**64 - 1, 2**64 - 1], [2**63]])),
+        ("mean(x)", ak.values_astype(ak.Array([[16777216, 1, 1], [0.1]]), np.float32)),
+        ("mean(x)", [[True, False, True], []]),
+    ],
+)
+def test_special_values_are_those_of_numpy(text: str, values: Any) -> None:
+    with np.errstate(all="ignore"):
+        wanted = ak.mean(values, axis=1) if text == "mean(x)" else np.asarray(values) ** 0.5
+        assert np.array_equal(expected(text, {"x": values}), wanted, equal_nan=True)
+    same(computed(text, {"x": values}), wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("where(n > 0, x, 7)", [[7, 7], [], [3.5]]),
+        ("where(n > 0, 0.5, x)", [[1.5, 2.5], [], [0.5]]),
+        ("where(x > 2, n, x)", [[1.5, 0], [], [2]]),
+        ("where(n > 0, n, x)", [[1.5, 2.5], [], [2]]),
+    ],
+)
+def test_a_number_beside_lists_is_one_for_each_item(text: str, values: Any) -> None:
+    arrays = {"n": np.array([0, 1, 2]), "x": ak.Array([[1.5, 2.5], [], [3.5]])}
+    wanted = expected(text, arrays)
+    assert wanted.to_list() == values
+    same(computed(text, arrays), wanted)
+
+
 REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort", "argsort", "local_index", "first", "min", "max"]
 SLICES = [":2", "1:", "::-1", "-2:", ":-1", "::2", "0", "-1"]
 BINARY = ["+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "&&", "||"]

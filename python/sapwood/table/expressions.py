@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, SapwoodError, near_it
+from sapwood.errors import (
+    ArgumentError,
+    ExpressionError,
+    LimitError,
+    NotFoundError,
+    SapwoodError,
+    UnsupportedError,
+    near_it,
+)
 from sapwood.table import mixing
 from sapwood.table.functions import LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
@@ -72,14 +80,6 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-
-
-def check_operators(text: str, what: str, place: str) -> None:
-    """Raise `ExpressionError` if a formula of ROOT has ``^``, a power there and an exclusive or in Python."""
-    if "^" in text:
-        raise ExpressionError(
-            f"{what} has the operator ^, a power in ROOT and an exclusive or here: {text!r}; write it with **\n{place}"
-        )
 
 
 def _number_types(layout: Foreign) -> set[np.dtype[Any]]:
@@ -156,7 +156,8 @@ def _erf(x: Foreign) -> Foreign:
     return np.copysign(1.0 - poly * np.exp(-a * a), x)
 
 
-def _where(condition: Foreign, yes: Foreign, no: Foreign) -> Foreign:
+def choose(condition: Foreign, yes: Foreign, no: Foreign) -> Foreign:
+    """Return the first of two values where a condition is true, otherwise the second."""
     if any(map(is_symbolic, (condition, yes, no))):
         if is_plain(condition):
             raise NotNativeError("a condition is an array")
@@ -164,6 +165,9 @@ def _where(condition: Foreign, yes: Foreign, no: Foreign) -> Foreign:
     if any(type(value).__module__.startswith("awkward") for value in (condition, yes, no)):
         import awkward as ak
 
+        if getattr(yes, "ndim", 0) != getattr(no, "ndim", 0):
+            # A number beside lists is one for each item.
+            yes, no = ak.broadcast_arrays(yes, no)
         return ak.where(condition, yes, no)
     return np.where(condition, yes, no)
 
@@ -237,7 +241,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "gamma": lambda x: np.exp(_lgamma(x)),
     "tgamma": lambda x: np.exp(_lgamma(x)),
     "factorial": lambda x: np.round(np.exp(_lgamma(np.round(x) + 1.0))),
-    "where": _where,
+    "where": choose,
     **LIST_FUNCTIONS,
 }
 """The functions that an expression may call."""
@@ -363,10 +367,13 @@ class _Given(NamedTuple):
 class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 
+    is_elementwise = False
+    """Whether all functions compute each entry by itself, whatever they are."""
+    _has_c_operators = False
+    """Whether ``&&`` and ``||`` combine conditions."""
+
     def __init__(self, language: Language, text: str, names: Collection[str], where: str, word: str) -> None:
-        self._is_c = any(found in _IN_PYTHON for found in _C_OPERATORS.findall(text))
-        # In C as in Python, the operators that these become bind less tightly than comparisons.
-        self.text: str = _C_OPERATORS.sub(lambda found: _IN_PYTHON.get(found[0], found[0]), text)
+        self.text: str = text
         self.needs: list[str] = []
         self._language = language
         self._names = names
@@ -375,7 +382,7 @@ class Expression:
         if len(text) > _MAX_TEXT:
             raise LimitError(f"an expression of {len(text)} characters; the limit is {_MAX_TEXT}\n{where}")
         try:
-            self.root: ast.expr = ast.parse(self.text.strip(), mode="eval").body
+            self.root: ast.expr = self._parsed(text)
             """The syntax tree of the text."""
             self.depth: int = _depth(self.root)
             """The nesting depth of its operations."""
@@ -394,6 +401,13 @@ class Expression:
             if isinstance(error, SapwoodError):
                 raise
             raise ArgumentError(f"cannot read the expression: {error}\n{where}") from None
+
+    def _parsed(self, text: str) -> ast.expr:
+        """Return the syntax tree of a text; set `text` to the text that errors show."""
+        self._has_c_operators = any(found in _IN_PYTHON for found in _C_OPERATORS.findall(text))
+        # In C as in Python, the operators that these become bind less tightly than comparisons.
+        self.text = _C_OPERATORS.sub(lambda found: _IN_PYTHON.get(found[0], found[0]), text)
+        return ast.parse(self.text.strip(), mode="eval").body
 
     def called(self, node: ast.Call) -> tuple[str, Callable[..., Any] | None]:
         """Return the name and the function of a call; None for the one that takes the name of a field."""
@@ -451,6 +465,10 @@ class Expression:
                     return
                 if name not in self._language.functions:
                     self._fail(f"{name!r} is not a function of this language", node, NotFoundError)
+                called = self._language.functions[name]
+                if isinstance(called, np.ufunc) and len(arguments) > called.nin:
+                    # NumPy would write the result into another array.
+                    self._fail(f"{name} takes at most {called.nin} values", node, ArgumentError)
                 for keyword in keywords:
                     if not name.startswith("ak.") or keyword.arg not in ("axis", "ascending", "keepdims"):
                         self._fail("functions take no keyword arguments", keyword, ArgumentError)
@@ -475,7 +493,7 @@ class Expression:
                 self._check_index(index)
             case ast.Constant(value=bool() | int() | float() | complex()):
                 pass
-            case ast.BoolOp(values=values) if self._is_c:
+            case ast.BoolOp(values=values) if self._has_c_operators:
                 for value in values:
                     self._check(value)
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
@@ -542,7 +560,7 @@ class Expression:
                 options = {str(one.arg): ast.literal_eval(one.value) for one in keywords}
                 if given.by_entry:
                     self._refuse(node, mixing.of_call(name, values, options))
-                    if isinstance(called, np.ufunc) or called is _where:
+                    if isinstance(called, np.ufunc) or called is choose:
                         self._refuse(node, mixing.of_operands(values))
                 if options:
                     return self._apply(node, lambda *values: called(*values, **options), *values)
@@ -597,7 +615,7 @@ class Expression:
         return value[name]
 
     def _apply(self, node: ast.AST, function: Callable[..., Any], *values: Foreign) -> Foreign:
-        shapes = [shape for shape in map(_shape, values) if shape]
+        shapes = [shape for shape in map(shape_of, values) if shape]
         if len(shapes) > 1:
             largest = max(map(math.prod, shapes))
             try:
@@ -609,7 +627,7 @@ class Expression:
         try:
             return function(*values)
         except SapwoodError as error:
-            if type(error) in (ArgumentError, NotFoundError, LimitError):
+            if type(error) in (ArgumentError, NotFoundError, LimitError, UnsupportedError):
                 self._fail(str(error), node, type(error))
             raise
         except MemoryError as error:
@@ -637,7 +655,7 @@ def _depth(root: ast.AST) -> int:
     return depth
 
 
-def _shape(value: Foreign) -> tuple[int, ...]:
+def shape_of(value: Foreign) -> tuple[int, ...]:
     """Return the shape of an array; empty for a number, and for lists of differing lengths."""
     if isinstance(value, np.ndarray):
         return value.shape  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]

@@ -56,7 +56,9 @@ def _reduction(name: str) -> Callable[[Any], Any]:
             return x.apply(name)
         import awkward as ak
 
-        return getattr(ak, name)(_lists(x, name), axis=-1)
+        lists = _lists(x, name)
+        # The sum of whole numbers, too, is computed in floating point: it may have more than 64 bits.
+        return getattr(ak, name)(double(lists) if name == "mean" else lists, axis=-1)
 
     return reduce
 
@@ -269,7 +271,8 @@ def _vector(pt: Foreign, eta: Foreign, phi: Foreign, mass: Foreign, charge: Fore
     return ak.zip(given)
 
 
-def _double(x: Foreign) -> Foreign:
+def double(x: Foreign) -> Foreign:
+    """Return numbers in double precision."""
     if isinstance(x, Symbol):
         return x.apply("double")
     if is_plain(x):
@@ -310,7 +313,7 @@ def _computed(v: Foreign) -> tuple[Any, Any, Any, Any]:
         pt, eta, phi, mass = given
         x, y, z = (pt.apply("component", angle, value=name) for name, angle in zip("xyz", (phi, phi, eta), strict=True))
         return x, y, z, mass.apply("energy", x, y, z)
-    pt, eta, phi, mass = (_double(v[name]) for name in ("pt", "eta", "phi", "mass"))
+    pt, eta, phi, mass = (double(v[name]) for name in ("pt", "eta", "phi", "mass"))
     x, y, z = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
     return x, y, z, np.sqrt(np.maximum(mass * np.absolute(mass) + (x * x + y * y + z * z), 0.0))
 
@@ -344,7 +347,7 @@ def _mass(x: Foreign, y: Foreign, z: Foreign, energy: Foreign) -> Foreign:
 
 
 def _delta_phi(a: Foreign, b: Foreign) -> Foreign:
-    return (_double(a["phi"]) - _double(b["phi"]) + math.pi) % (2 * math.pi) - math.pi
+    return (double(a["phi"]) - double(b["phi"]) + math.pi) % (2 * math.pi) - math.pi
 
 
 def _nested_pair(a: Foreign, b: Foreign) -> tuple[Record, Record] | None:
@@ -361,9 +364,9 @@ def _nested_pair(a: Foreign, b: Foreign) -> tuple[Record, Record] | None:
 def _delta_r(a: Foreign, b: Foreign) -> Foreign:
     pair = _nested_pair(a, b)
     if pair is not None:
-        eta, *others = (_double(record[name]) for record in pair for name in ("eta", "phi"))
+        eta, *others = (double(record[name]) for record in pair for name in ("eta", "phi"))
         return eta.apply("nested_distances", *others)
-    eta, phi = _double(a["eta"]) - _double(b["eta"]), _delta_phi(a, b)
+    eta, phi = double(a["eta"]) - double(b["eta"]), _delta_phi(a, b)
     return np.sqrt(eta * eta + phi * phi)
 
 

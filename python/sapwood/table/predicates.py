@@ -19,6 +19,7 @@ import numpy as np
 from sapwood.columns import Array, Type, is_settled
 from sapwood.table.corrections import Corrections
 from sapwood.table.expressions import FUNCTIONS, Expression, dotted
+from sapwood.table.formulas import WIDENED
 from sapwood.table.query import Formula, Leaf, Node, Query
 from sapwood.table.schema import Field
 
@@ -310,6 +311,8 @@ _WITHIN_ENTRIES = {"ak.fill_none", "ak.is_none", "ak.ones_like", "ak.where", "ak
 
 
 def _elementwise(expression: Expression) -> bool:
+    if expression.is_elementwise:
+        return True
     nodes = list(ast.walk(expression.root))
     return not any(isinstance(node, ast.Subscript) for node in nodes) and all(
         _calls_elementwise(node, expression) for node in nodes if isinstance(node, ast.Call)
@@ -361,10 +364,14 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
                 number, other, operation = _number(left), right, MIRRORED[operation]
             if number is None:
                 return UNKNOWN
+            casts: tuple[str, ...] = ()
+            match other:
+                case ast.Call(func=ast.Name(id=name), args=[inner]) if name == WIDENED:
+                    other, casts = inner, ("float64",)
             if (lists := _counted(other, formula)) is not None:
                 return Length(_key(lists), operation, number) if lists in own else UNKNOWN
             field = _field(other, formula, own)
-            return UNKNOWN if field is None else Compare(field, operation, number)
+            return UNKNOWN if field is None else Compare(field, operation, number, casts=casts)
         case ast.Name() | ast.Attribute() | ast.Call():
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):

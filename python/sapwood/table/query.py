@@ -22,8 +22,9 @@ from sapwood.errors import (
 )
 from sapwood.garbage import no_garbage
 from sapwood.show.units import listed
-from sapwood.table.expressions import MAX_DEPTH, Expression, Language, check_operators
+from sapwood.table.expressions import MAX_DEPTH, Expression, Language
 from sapwood.table.filters import Filter, NameFilter, no_filter
+from sapwood.table.formulas import RootFormula, RootText
 from sapwood.table.schema import (
     Field,
     FieldFilter,
@@ -459,11 +460,17 @@ class Query:
                 f"more than {MAX_DEPTH} aliases that use each other, from {within[0]!r}\n{self.source.location}"
             )
         definition = self._given_aliases.get(text, text)
-        if text in self._stored_aliases:
-            check_operators(definition, f"the alias {text!r} in the file", self.source.location)
         names = _Names(self, self._given_aliases)
+        where, word = self.source.location, self.source.words.field
         try:
-            expression = self._language.parse(definition, names, self.source.location, self.source.words.field)
+            if text in self._stored_aliases:
+                expression = RootFormula(
+                    definition, names, f"in the alias {text!r} that the tree stores\n{where}", word
+                )
+            elif isinstance(text, RootText):
+                expression = RootFormula(definition, names, where, word)
+            else:
+                expression = self._language.parse(definition, names, where, word)
         except NotFoundError as error:
             lost = "".join(f"\n{one}" for one in self._lost_friends.values())
             raise NotFoundError(f"{error}{lost}") if lost else error  # noqa: B904 - or the same

@@ -21,7 +21,7 @@ _EXACT = frozenset({
     "positive", "invert", "absolute", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "isfinite",
     "sum", "any", "all", "count", "filter", "slice", "index", "combinations", "cartesian", "input", "constant",
     "mean", "argsort", "take", "min", "max", "argmin", "argmax", "first", "at", "nested", "local_index", "concatenate",
-    "scramble", "uniform", "combination_items", "nested_items", "correct",
+    "scramble", "uniform", "combination_items", "nested_items", "correct", "double",
 })  # fmt: skip
 """Operations with the same results as NumPy and Awkward, to the last bit."""
 
@@ -32,7 +32,7 @@ _UFUNCS = {
 _PLAIN = frozenset({
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
     "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "power", "minimum", "maximum", "fmin", "fmax", "arctan2",
-    "hypot", "copysign", "sign", "double", "where", "fill_none",
+    "hypot", "copysign", "sign", "where", "fill_none",
     "combination_sums", "combination_vectors", "combination_vector_at", "nested_distances",
     "component", "energy", "nested_test",
 }) | _EXACT  # fmt: skip

@@ -21,7 +21,7 @@ from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.texts import read_text
-from sapwood.table.expressions import check_operators
+from sapwood.table.formulas import RootText
 from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
@@ -353,7 +353,7 @@ def select(
     first, last
         First and last entry; -1 for the end.
     cut
-        Expression that selects entries.
+        Formula of ROOT that selects entries.
     include, exclude
         Comma-separated patterns: branches matching `exclude` are left out, except those matching `include`.
     """
@@ -364,7 +364,6 @@ def select(
     if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
         raise ArgumentError(f"{target} exists: its compression cannot be changed")
     done: dict[str, int | None] = {}
-    check_operators(cut or "", "the selection", ", ".join(sources))
     for source in sources:
         for one in named(source):
             if one.classname not in TREES | RNTUPLES:
@@ -377,7 +376,12 @@ def select(
                     names = [column.name for column in columns]
                 drop = tuple(glob.escape(name) for name in names if _in(name, exclude) and not _in(name, include))
             selection = Selection(
-                (), drop, first, None if last == -1 else last + 1, cut or None, compression=compression
+                (),
+                drop,
+                first,
+                None if last == -1 else last + 1,
+                RootText(cut) if cut else None,
+                compression=compression,
             )
             done |= copy(f"{one.file}:{glob.escape(one.path)}", target, selection=selection, recreate=recreate)
             recreate, compression = False, ...

@@ -412,6 +412,10 @@ fn pair<'a>(
                             Operand::One(two) if f64::constant(two) == 2.0 => {
                                 arithmetic::<$T>(left, right, |a, _| a * a)
                             }
+                            // Powers and roots differ for negative zero and infinity.
+                            Operand::One(half) if f64::constant(half) == 0.5 => {
+                                arithmetic::<$T>(left, right, |a, _| a.sqrt())
+                            }
                             _ => arithmetic::<$T>(left, right, $T::powf),
                         },
                         B::Arctan2 => arithmetic::<$T>(left, right, $T::atan2),

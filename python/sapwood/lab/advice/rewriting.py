@@ -628,7 +628,10 @@ class RewrittenTree:
         for name, expression in self._define.items():
             columns[name] = arrays_by_entry(part, [expression], None, start, stop)[expression]
         if self._cut is not None:
-            kept = np.asarray(arrays_by_entry(part, [self._cut], None, start, stop)[self._cut], np.bool_)
+            found = arrays_by_entry(part, [self._cut], None, start, stop)[self._cut]
+            if found.ndim != 1:
+                raise ArgumentError(f"the cut {self._cut!r} has no single value for each entry\n{part.location}")
+            kept = np.asarray(found, np.bool_)
             for name in columns:
                 columns[name] = columns[name][kept]
         return columns

@@ -130,15 +130,11 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
             }
             _ => Value::all(whole::<i64>(offsets, numbers)),
         },
+        // The sum of whole numbers, too, is computed in floating point: it may have more than 64 bits.
         Reduction::Mean => {
-            let sums = reduced(Reduction::Sum, offsets, numbers)?;
-            let Value::Numbers(sums, _) = sums else { return Err(no_such("mean")) };
+            let sums = summed::<f64>(offsets, numbers);
             Value::all(
-                f64::of(&sums)
-                    .iter()
-                    .zip(counts(offsets))
-                    .map(|(sum, n)| sum / n as f64)
-                    .collect::<Vec<f64>>(),
+                sums.into_iter().zip(counts(offsets)).map(|(sum, n)| sum / n as f64).collect::<Vec<f64>>(),
             )
         }
         Reduction::Any => {
@@ -174,6 +170,16 @@ fn reduced<'a>(what: Reduction, offsets: &[i64], numbers: &Numbers<'a>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn means_of_whole_numbers_are_computed_in_floating_point() {
+        let items = Value::all(vec![1i64 << 62, 1 << 62, 1 << 62, 1]);
+        let lists = Value::Lists(vec![0, 3, 4].into(), Box::new(items));
+        let Value::Numbers(Numbers::F64(found), None) = reduce(Reduction::Mean, &lists).unwrap() else {
+            unreachable!()
+        };
+        assert_eq!(found.to_vec(), [4_611_686_018_427_387_904.0, 1.0]);
+    }
 
     #[test]
     fn sums_of_selected_items_are_those_of_filtered_lists() {
