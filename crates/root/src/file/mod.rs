@@ -56,6 +56,9 @@ pub struct Directory {
 /// Bytes of the first read: the header and, nearly always, the record of the root directory.
 const FIRST_READ: u64 = 1024;
 
+/// Bytes after the key of a record that [`RootFile::head`] returns.
+const BEHIND_KEY: u64 = 2;
+
 impl RootFile {
     /// Opens a file and reads its header.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
@@ -113,6 +116,15 @@ impl RootFile {
         let mut out = grow::filled(length as usize, 0).within(|| self.name().to_owned())?;
         self.source.fetch(&[Range { offset, length }], &mut out, cause)?;
         Ok(out)
+    }
+
+    /// Returns the first `usual` bytes of a record. If its key is longer, returns the whole key and [`BEHIND_KEY`] bytes,
+    /// or fewer at the end of the file.
+    pub fn head(&self, offset: u64, usual: u64, cause: Cause) -> Result<Vec<u8>> {
+        let head = self.bytes(offset, usual, cause)?;
+        let left = self.source.size().saturating_sub(offset);
+        let needed = Key::length_in(&head).map_or(0, |bytes| u64::from(bytes) + BEHIND_KEY).min(left);
+        if needed <= usual { Ok(head) } else { self.bytes(offset, needed, cause) }
     }
 
     /// Compares records with checksums from now on. Returns the reason if the checksums do not belong to the file.
