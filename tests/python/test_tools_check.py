@@ -17,7 +17,7 @@ from sapwood.cli import main
 from sapwood.compression import LZ4, ZLIB, Compression
 from sapwood.errors import CorruptError
 from sapwood.files.segments import segments
-from sapwood.tools.checking import CODES, Finding, check, parse_head
+from sapwood.tools.checking import CODES, Finding, check, parse_head, write_checksums
 from sapwood.tools.merging import merge
 from sapwood.tools.recovering import baskets_of, recover
 
@@ -433,3 +433,29 @@ def test_baskets_with_long_keys_are_found(tmp_path: Path) -> None:
         record = native.bytes(place, size)
         free = [(first, last) for _, first, last in segments(record, int.from_bytes(record[14:16], "big"))]
     assert any(first <= seek <= last for first, last in free)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_list_of_free_segments_that_ends_in_zeros_is_sound(tmp_path: Path, wide: bool) -> None:
+    """ROOT fills the record with zeros if it lies in what was one of the segments."""
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        for i in range(7):
+            file[f"s{i}"] = "text" * (i + 1)
+    with sapwood.update(path) as file:
+        for i in (1, 3, 5):
+            del file[f"s{i}"]
+    with sapwood.open(path) as file:
+        seek, size, _, _ = file.file.native.places()
+        end = file.file.native.end
+    data = bytearray(path.read_bytes())
+    (key_bytes,) = struct.unpack_from(">H", data, seek + 14)
+    last = struct.pack(">Hqq", 1001, end, 2_000_000_000) if wide else struct.pack(">Hii", 1, end, 2_000_000_000)
+    assert size - key_bytes >= 40
+    data[seek + key_bytes : seek + size] = last + bytes(size - key_bytes - len(last))
+    path.write_bytes(data)
+    assert list(check(str(path), deep=True)) == []
+    assert Path(write_checksums(path)).exists()
+    with sapwood.update(path) as file:
+        file["more"] = "text"
+    assert codes(str(path)) == {"checksums"}

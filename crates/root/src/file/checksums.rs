@@ -372,7 +372,12 @@ fn free_segments(file: &RootFile) -> Result<BTreeMap<u64, u64>> {
     let key = Key::parse(&mut c)?;
     c.seek(usize::from(key.key_bytes))?;
     while c.remaining() > 0 {
-        let wide = c.u16()? > 1000;
+        let version = c.u16()?;
+        // ROOT fills the record with zeros if it lies in what was one of the segments.
+        if version == 0 {
+            break;
+        }
+        let wide = version > 1000;
         let mut place = || if wide { c.u64() } else { c.u32().map(u64::from) };
         let (first, last) = (place()?, place()?);
         if first > last || last == u64::MAX {
