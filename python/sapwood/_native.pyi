@@ -642,6 +642,9 @@ class Tree(Table):
     def index(self) -> tuple[str, str] | None:
         """The two expressions of the index by which entries are found (`fTreeIndex`), if there is one."""
     @property
+    def weight(self) -> float:
+        """The factor of its entries in histograms (`fWeight`)."""
+    @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
 
