@@ -841,6 +841,8 @@ class Output:
         """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
     def keep_checksums(self, file: File | None) -> None:
         """Collect checksums of what is written from now on, besides those that `file`, the same file, has in use."""
+    def check_free(self) -> None:
+        """Raise an error if this thread is in a call of the stream that the file is written to."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with its content."""
     def delete_trees(

@@ -384,6 +384,7 @@ class OutputFile:
 
         A forked process does not wait: it may lack the thread that has the lock, and the native core refuses its calls.
         """
+        self.native.check_free()  # before the lock, which the thread that writes to a stream may hold
         with self._changing if os.getpid() == self._process else contextlib.nullcontext():
             yield
 
@@ -519,6 +520,8 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         raise ArgumentError("atomic needs a path: other targets cannot be renamed")
     beside = None
     name = Path(path or "stream.root")
+    elif "a" in str(getattr(target, "mode", "")):
+        raise ArgumentError("the stream was opened to append, so it writes at its end only: open it with mode 'wb'")
     if remote is not None:
         target = beside = remote.temporary()
     elif settings.atomic and path is not None:
