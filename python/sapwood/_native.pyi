@@ -836,11 +836,22 @@ class Output:
         """
     @staticmethod
     def update(
-        path: str, compression: int | None, utc_offset: int, datime: int | None, commit_every: int | None
+        path: str,
+        compression: int | None,
+        utc_offset: int,
+        datime: int | None,
+        commit_every: int | None,
+        keeps: Callable[[File], bool],
     ) -> Output:
-        """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
-    def keep_checksums(self, file: File | None) -> None:
-        """Collect checksums of what is written from now on, besides those that `file`, the same file, has in use."""
+        """Continue an existing file; `compression` None keeps its setting.
+
+        `keeps` is called with the file before its records are read: it can attach checksums, and returns whether to
+        collect checksums of what is written. Other arguments are as for a new file.
+        """
+    def keep_checksums(self) -> None:
+        """Collect checksums of what is written from now on."""
+    def share_checksums(self, file: File) -> None:
+        """Let a reader of the file compare records with the checksums that were collected so far."""
     def check_free(self) -> None:
         """Raise an error if this thread is in a call of the stream that the file is written to."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:

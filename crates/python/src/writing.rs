@@ -229,9 +229,10 @@ impl Output {
         Ok(Self { inner: Mutex::new(Inner::new(file)), owner: Owner::here(), stream })
     }
 
-    /// Continues an existing file.
+    /// Continues an existing file. `keeps`, called with the file before its records are read, attaches checksums to it,
+    /// and returns whether to collect checksums of what is written.
     #[staticmethod]
-    #[pyo3(signature = (path, compression, utc_offset, datime, commit_every))]
+    #[pyo3(signature = (path, compression, utc_offset, datime, commit_every, keeps))]
     fn update(
         py: Python<'_>,
         path: PathBuf,
@@ -239,11 +240,12 @@ impl Output {
         utc_offset: i64,
         datime: Option<u32>,
         commit_every: Option<u64>,
+        keeps: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let compression = to_compression(compression)?;
         let commit_every = commit_when(commit_every);
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
-        let inner = py
+        let (file, sink) = py
             .detach(|| {
                 sapwood_io::open(&path)?; // for its errors: of a pipe, for example
                 // From this point no other writer changes the file, so the data that are read now stay valid.
@@ -251,7 +253,17 @@ impl Output {
                 let source = sapwood_io::open(&path)?;
                 // Another program may have put another file there after the first was opened.
                 sink.check_kept()?;
-                Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
+                Ok::<_, Error>((Arc::new(RootFile::open(source)?), sink))
+            })
+            .map_err(raise_opening)?;
+        let keeps = keeps.call1((PyFile::from(file.clone()),))?.extract::<bool>()?;
+        let inner = py
+            .detach(|| {
+                let mut inner = Inner::update(&file, Box::new(sink), compression, options)?;
+                if keeps {
+                    inner.file.keep_checksums(file.checksums().map(Written::of).unwrap_or_default());
+                }
+                Ok::<_, Error>(inner)
             })
             .map_err(raise_opening)?;
         Ok(Self { inner: Mutex::new(inner), owner: Owner::here(), stream: None })
@@ -261,12 +273,20 @@ impl Output {
     fn check_free(&self) -> PyResult<()> {
         self.check_stream().map_err(raise)
     }
-    /// Collects checksums of what is written from now on, besides those that the same file has in use.
-    fn keep_checksums(&self, py: Python<'_>, file: Option<&PyFile>) -> PyResult<()> {
-        let file = file.map(PyFile::file);
-        let known = file.as_ref().and_then(|file| file.checksums()).map(Written::of);
+    /// Collects checksums of what is written from now on.
+    fn keep_checksums(&self, py: Python<'_>) -> PyResult<()> {
         self.alone(py, |inner| {
-            inner.file.keep_checksums(known.unwrap_or_default());
+            inner.file.keep_checksums(Written::default());
+            Ok(())
+        })
+    }
+    /// Lets a reader of the file compare records with the checksums that were collected so far.
+    fn share_checksums(&self, py: Python<'_>, file: &PyFile) -> PyResult<()> {
+        let file = file.file();
+        self.alone(py, |inner| {
+            if let Some(checksums) = inner.file.lasting_checksums() {
+                file.use_written(checksums);
+            }
             Ok(())
         })
     }

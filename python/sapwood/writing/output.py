@@ -403,7 +403,11 @@ class OutputFile:
             raise UnsupportedError("a stream cannot be read while it is written")
         # A `Path` is not taken apart at a colon, and keeps its spaces.
         # Checksums beside the file, if there are any, are those of an earlier state.
-        return read(path if self._remote is not None and path == self._file_path else Path(path), checksums=False)
+        file = read(path if self._remote is not None and path == self._file_path else Path(path), checksums=False)
+        if self.checksums and not self.closed:
+            # Damaged records must not be read, be written again, and get new checksums.
+            self.native.share_checksums(file.file.native)
+        return file
 
     def close(self) -> None:
         """Write buffered entries and complete the file. Closing it again does nothing.
@@ -516,12 +520,12 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             gc.collect()  # closes unreferenced writers
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"recreate takes a path or an object that can seek, not {target!r}")
+    elif "a" in str(getattr(target, "mode", "")):
+        raise ArgumentError("the stream was opened to append, so it writes at its end only: open it with mode 'wb'")
     elif settings.atomic:
         raise ArgumentError("atomic needs a path: other targets cannot be renamed")
     beside = None
     name = Path(path or "stream.root")
-    elif "a" in str(getattr(target, "mode", "")):
-        raise ArgumentError("the stream was opened to append, so it writes at its end only: open it with mode 'wb'")
     if remote is not None:
         target = beside = remote.temporary()
     elif settings.atomic and path is not None:
@@ -555,7 +559,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         _unlock_replaced(beside)
         raise
     if settings.checksums and path is not None:
-        native.keep_checksums(None)
+        native.keep_checksums()
         if beside is None:
             # Until the file is closed, there are none.
             checksums.beside(path).unlink(missing_ok=True)

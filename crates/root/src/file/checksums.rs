@@ -59,7 +59,7 @@ impl Sum {
 /// The checksums of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksums {
-    /// Size of the file in bytes.
+    /// Size of the file in bytes; 0 while it is written.
     size: u64,
     /// In the order of their offsets, without overlaps.
     records: Vec<Sum>,
@@ -219,6 +219,12 @@ impl Written {
     /// Begins with the records of an existing file.
     pub fn of(checksums: &Checksums) -> Self {
         Self { records: checksums.records.iter().map(|record| (record.offset, *record)).collect() }
+    }
+
+    /// Returns the checksums of the records at offsets that pass a filter.
+    pub fn filtered(&self, passes: impl Fn(u64) -> bool) -> Checksums {
+        let records = self.records.values().filter(|record| passes(record.offset));
+        Checksums { size: 0, records: records.copied().collect() }
     }
 
     /// Notes parts that are written one after another from `offset` on: the complete records in them, if they begin

@@ -135,6 +135,10 @@ impl RootFile {
         }
         Ok(reason)
     }
+    /// Compares records with the checksums that the writer of the file has, from now on.
+    pub fn use_written(&self, checksums: Checksums) {
+        self.checksums.get_or_init(|| checksums);
+    }
     /// The checksums with which records are compared.
     pub fn checksums(&self) -> Option<&Checksums> {
         self.checksums.get()
@@ -206,7 +210,7 @@ impl RootFile {
     }
 
     fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
-        let record = self.records(seek, nbytes, Cause::Directory)?;
+        let record = self.records(seek, nbytes, Cause::Directory).within(|| "the key list")?;
         let mut cursor = Cursor::new(&record, seek);
         Key::parse(&mut cursor).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;
