@@ -642,6 +642,9 @@ class Tree(Table):
     def index(self) -> tuple[str, str] | None:
         """The two expressions of the index by which entries are found (`fTreeIndex`), if there is one."""
     @property
+    def weight(self) -> float:
+        """The factor of its entries in histograms (`fWeight`)."""
+    @property
     def branches(self) -> list[Branch]:
         """All branches, depth first, a parent before its children."""
 
@@ -833,11 +836,24 @@ class Output:
         """
     @staticmethod
     def update(
-        path: str, compression: int | None, utc_offset: int, datime: int | None, commit_every: int | None
+        path: str,
+        compression: int | None,
+        utc_offset: int,
+        datime: int | None,
+        commit_every: int | None,
+        keeps: Callable[[File], bool],
     ) -> Output:
-        """Continue an existing file; `compression` None keeps its setting. Other arguments are as for a new file."""
-    def keep_checksums(self, file: File | None) -> None:
-        """Collect checksums of later writes, in addition to those that `file`, the same file, has in use."""
+        """Continue an existing file; `compression` None keeps its setting.
+
+        `keeps` is called with the file before its records are read: it can attach checksums, and returns whether to
+        collect checksums of what is written. Other arguments are as for a new file.
+        """
+    def keep_checksums(self) -> None:
+        """Collect checksums of later writes."""
+    def share_checksums(self, file: File) -> None:
+        """Let a reader of the file compare records with the checksums that were collected so far."""
+    def check_free(self) -> None:
+        """Raise an error if this thread is in a call of the stream that the file is written to."""
     def delete(self, directory: int, name: str, cycle: int | None) -> None:
         """Delete one cycle of a name, or all; a directory with its content."""
     def delete_trees(

@@ -23,6 +23,7 @@ from sapwood.cli import main
 from sapwood.errors import ArgumentError, ArgumentTypeError, CorruptError
 from sapwood.storage.checksums import SUFFIX, beside, url_beside, write
 from sapwood.tools import check, copy, merge, recover, write_checksums
+from sapwood.tools.checking import RecordHead, records
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 N = 300
@@ -227,6 +228,80 @@ def test_updates_keep_checksums(path: Path) -> None:
     with sapwood.update(path, checksums=True) as file:
         file["least"] = "text"
     assert sapwood.open(path, checksums=True).file.has_checksums
+
+
+def _changes() -> dict[str, Any]:
+    """Return ways to change the file of `written`."""
+
+    def write(file: Any) -> None:
+        file["more"] = "text"
+
+    def in_folder(file: Any) -> None:
+        file["folder/more"] = "text"
+
+    def delete(file: Any) -> None:
+        del file["t"]
+
+    def copied(file: Any) -> None:
+        file["other"] = file["folder/h"]
+
+    return {
+        "write": write,
+        "write in a directory": in_folder,
+        "extend a tree": lambda file: file["t"].extend(events(N, N + 10)),
+        "extend an RNTuple": lambda file: file["n"].extend({"q": [1]}),
+        "add branches": lambda file: file.add_branches("t", {"more": np.arange(N)}),
+        "copy": copied,
+        "delete": delete,
+        "commit": lambda file: file.commit(),
+    }
+
+
+@pytest.mark.parametrize("change", list(_changes()))
+def test_no_update_hides_damage(path: Path, change: str) -> None:
+    data, sums = path.read_bytes(), beside(path).read_bytes()
+    with sapwood.open(path) as file:
+        native = file.file.native
+        heads = [head for head in records(native, native.begin, native.end) if isinstance(head, RecordHead)]
+    each = {head.name if head.classname == "TBasket" else head.offset: head for head in heads if head.length > 0}
+    refused = hidden = 0
+    for number, head in enumerate(each.values()):
+        # A bit near the end of the key, or of the object.
+        place = head.offset + (head.key_bytes - 2 if number % 2 else head.length - 3)
+        path.write_bytes(data)
+        beside(path).write_bytes(sums)
+        flip(path, place)
+        damaged = path.read_bytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                with sapwood.update(path) as file:
+                    _changes()[change](file)
+            except CorruptError:
+                refused += 1
+                if change == "write":
+                    assert path.read_bytes() == damaged and beside(path).read_bytes() == sums
+            found = {one.code for one in check(str(path))}
+        # What was deleted is not part of the file any more.
+        kept = change != "delete" or head.classname not in ("TBasket", "TTree")
+        hidden += kept and not found & {"checksum", "checksums-unused", "open"}
+    assert refused >= 4 and hidden == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "classname"), [("the key list", "TDirectory"), ("the streamer info", "TList"), ("free segments", "TFile")]
+)
+def test_a_refused_update_names_the_damaged_record(path: Path, name: str, classname: str) -> None:
+    with sapwood.open(path) as file:
+        native = file.file.native
+        heads = [head for head in records(native, native.begin, native.end) if isinstance(head, RecordHead)]
+    flip(path, [head for head in heads if head.classname == classname][-1].offset + 12)
+    before = path.read_bytes()
+    with pytest.raises(CorruptError, match=rf"checksum of .*{name}.* at byte \d+"):
+        sapwood.update(path)
+    assert path.read_bytes() == before
+    with warnings.catch_warnings(), sapwood.update(path, checksums=False) as file:
+        file["more"] = "text"
 
 
 def test_targets_without_checksums(path: Path, tmp_path: Path) -> None:

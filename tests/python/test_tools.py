@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from sapwood.tools.drawing import histogram_of, object_text, text_of
 from sapwood.tools.scanning import rows
 
 N = 500
+DESCRIBED = Path(__file__).parents[1] / "golden" / "reading" / "described.root"
 STANDARD = Path(__file__).parents[1] / "golden" / "objects" / "standard.root"
 
 
@@ -206,3 +209,65 @@ def test_wrong_conversions_are_refused(sample: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="such a layout"):
         convert(sample, str(tmp_path / "b.jsonl"), split_level=0)
     assert not list(tmp_path.glob("*.partial"))
+
+
+def _other(tmp_path: Path, name: str, change: Callable[[Any], None]) -> str:
+    """Write a file, after a function has changed what is written."""
+    made: dict[str, Any] = {"title": "one", "cycles": ["old", "new"], "attribute": 1, "sets": ["q"]}
+    change(made)
+    path = tmp_path / f"{name}.root"
+    with sapwood.recreate(path) as file:
+        file.mktree("t", {"x": [1, 2]}, made["title"])
+        for text in made["cycles"]:
+            file["s"] = text
+        table = file.mkrntuple("n", {"y": "int32"})
+        sets = [table.add_attribute_set(one, {"r": "int32"}) for one in made["sets"]]
+        table.extend({"y": [1, 2]})
+        for one in sets:
+            one.extend({"r": [made["attribute"]]}, [(0, 2)])
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "path", "field"),
+    [
+        ({"title": "two"}, "description", "t", "title"),
+        ({"cycles": ["other", "new"]}, "value", "s;1", "fString"),
+        ({"cycles": ["older", "old", "new"]}, "extra", "s;1", None),
+        ({"cycles": ["new"]}, "missing", "s;1", None),
+        ({"attribute": 2}, "value", "n: q", "_userData.r"),
+        ({"sets": []}, "missing", "n: q", None),
+        ({"sets": ["q", "p"]}, "extra", "n: p", None),
+    ],
+)
+def test_descriptions_cycles_and_attribute_sets_are_compared(
+    tmp_path: Path, change: dict[str, Any], kind: str, path: str, field: str | None
+) -> None:
+    first, same = _other(tmp_path, "first", lambda _: None), _other(tmp_path, "same", lambda _: None)
+    second = _other(tmp_path, "second", lambda made: made.update(change))
+    assert list(differences(first, same, cycles=True)) == []
+    found = [(one.kind, one.path, one.field) for one in differences(first, second, cycles=True)]
+    assert found == [(kind, path, field)]
+    newest = [one.kind for one in differences(first, second)]
+    assert newest == ([] if "cycles" in change else [kind])
+    assert main(["diff", first, second, "--cycles"]) == 1
+
+
+def test_aliases_friends_and_weights_are_compared(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.root", tmp_path / "b.root"]
+    data = DESCRIBED.read_bytes()
+    paths[0].write_bytes(data)
+    for old, new in (
+        (b"x+1", b"x+2"),
+        (b"weights.root", b"weightz.root"),
+        (struct.pack(">d", 0.5), struct.pack(">d", 2)),
+    ):
+        assert data.count(old) == 1
+        data = data.replace(old, new)
+    paths[1].write_bytes(data)
+    found = {(one.kind, one.field, one.first, one.second) for one in differences(*map(str, paths))}
+    assert found == {
+        ("description", "alias up", "'x+1'", "'x+2'"),
+        ("description", "friend w", "'weights.root:w'", "'weightz.root:w'"),
+        ("description", "weight", "'0.5'", "'2.0'"),
+    }

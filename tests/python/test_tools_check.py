@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood import _native
 from sapwood.cli import main
 from sapwood.compression import LZ4, ZLIB, Compression
 from sapwood.errors import CorruptError
-from sapwood.tools.checking import CODES, Finding, check, parse_head
+from sapwood.files.segments import segments
+from sapwood.tools.checking import CODES, Finding, check, parse_head, write_checksums
 from sapwood.tools.merging import merge
-from sapwood.tools.recovering import recover
+from sapwood.tools.recovering import baskets_of, recover
 
 N = 600
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "merging.md"
@@ -372,3 +374,88 @@ def test_what_is_recovered_and_lost_of_an_rntuple_adds_up(tmp_path: Path) -> Non
             partly += tree.entries < 300
             assert tree.entries + tree.lost_entries == 300, place
     assert partly > 2
+
+
+def without_key_list(path: Path) -> None:
+    """Turn a small closed file into one whose writer died before it wrote the list of keys of the top directory."""
+    data = bytearray(path.read_bytes())
+    record = 100 + int.from_bytes(data[28:32], "big")
+    data[record + 10 : record + 14] = data[record + 26 : record + 30] = bytes(4)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("length", [10, *range(440, 480, 3), 900, 1100, 4040, 5000, 30_000])
+def test_records_behind_a_long_key_are_found(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["first"] = "text"
+        file.mktree("long", {"x": [1, 2]}, "t" * length)
+        file.file.native.mkdir(0, "folder", "t" * length)
+        file["folder/last"] = "text"
+    assert list(check(str(path), deep=True)) == []
+    names = {"first;1", "long;1", "folder;1", "folder/last;1"}
+    without_key_list(path)
+    with pytest.warns(sapwood.SapwoodWarning, match="3 keys were found"), sapwood.open(path) as file:
+        assert set(file.keys()) == names and file["long"].title == "t" * length
+    assert codes(str(path)) == {"not-closed"}
+    assert recover(path, tmp_path / "saved.root").is_complete
+    assert set(sapwood.open(tmp_path / "saved.root").keys()) == names
+
+
+@pytest.mark.parametrize("before", [6400, 6800, 7200])
+def test_a_long_key_at_the_end_of_a_chunk_is_read(tmp_path: Path, before: int) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["first"] = "a" * before
+        file.mktree("long", {"x": [1, 2]}, "t" * 3000)
+    assert list(check(str(path), deep=True)) == []
+
+
+def test_baskets_with_long_keys_are_found(tmp_path: Path) -> None:
+    path, target = tmp_path / "a.root", tmp_path / "b.root"
+    name = "b" * 5000
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {name: np.arange(100), "x": np.arange(100)}
+    assert list(check(str(path))) == list(check(str(path), deep=True)) == []
+    with sapwood.open(path) as file:
+        seek, other = (branch.basket_seeks[0] for branch in file["t"].native.branches)
+    data = bytearray(path.read_bytes())
+    data[100:104] = bytes(4)
+    target.write_bytes(data)
+    assert seek < other
+    native = _native.File(str(target))
+    assert [len(one) for one in baskets_of(native).values()] == [1, 1]  # searched behind the hole
+    with sapwood.update(path) as file:
+        del file["t"]
+    with sapwood.open(path) as file:
+        native = file.file.native
+        place, size, _, _ = native.places()
+        record = native.bytes(place, size)
+        free = [(first, last) for _, first, last in segments(record, int.from_bytes(record[14:16], "big"))]
+    assert any(first <= seek <= last for first, last in free)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_list_of_free_segments_that_ends_in_zeros_is_sound(tmp_path: Path, wide: bool) -> None:
+    """ROOT fills the record with zeros if it lies in what was one of the segments."""
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        for i in range(7):
+            file[f"s{i}"] = "text" * (i + 1)
+    with sapwood.update(path) as file:
+        for i in (1, 3, 5):
+            del file[f"s{i}"]
+    with sapwood.open(path) as file:
+        seek, size, _, _ = file.file.native.places()
+        end = file.file.native.end
+    data = bytearray(path.read_bytes())
+    (key_bytes,) = struct.unpack_from(">H", data, seek + 14)
+    last = struct.pack(">Hqq", 1001, end, 2_000_000_000) if wide else struct.pack(">Hii", 1, end, 2_000_000_000)
+    assert size - key_bytes >= 40
+    data[seek + key_bytes : seek + size] = last + bytes(size - key_bytes - len(last))
+    path.write_bytes(data)
+    assert list(check(str(path), deep=True)) == []
+    assert Path(write_checksums(path)).exists()
+    with sapwood.update(path) as file:
+        file["more"] = "text"
+    assert codes(str(path)) == {"checksums"}

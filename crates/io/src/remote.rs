@@ -50,6 +50,10 @@ pub trait Transport: Send + Sync {
         limit: Duration,
         take: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> std::result::Result<(), Fault>;
+    /// Whether this thread is in one of its requests; see [`Origin::is_called`].
+    fn is_called(&self) -> bool {
+        false
+    }
     /// Index of the replica in use.
     fn replica(&self) -> usize {
         0
@@ -373,6 +377,9 @@ impl Origin for Remote {
         if known && shared.transport.most_ranges() > 1 {
             shared.state().soon.push(range);
         }
+    }
+    fn is_called(&self) -> bool {
+        self.transport.is_called()
     }
     fn interrupt(&self) {
         self.shared().transport.interrupt();

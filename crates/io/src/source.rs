@@ -103,6 +103,10 @@ pub trait Origin: Send + Sync {
     fn deadline(&self) -> Option<Duration> {
         None
     }
+    /// Whether this thread is in a call that reads from the storage, and must not read more until it has returned.
+    fn is_called(&self) -> bool {
+        false
+    }
     /// Ends the requests in progress; those still needed are sent again.
     fn interrupt(&self) {}
     /// Describes how the file differs from the opened one, if this can be determined at once; growth is not a

@@ -27,6 +27,12 @@ pub struct PyFile {
     file: Arc<RootFile>,
 }
 
+impl From<Arc<RootFile>> for PyFile {
+    fn from(file: Arc<RootFile>) -> Self {
+        Self { file }
+    }
+}
+
 impl PyFile {
     /// Opens a file and reads its header.
     pub fn open(py: Python<'_>, source: &Arc<dyn Source>, deadline: Deadline) -> PyResult<Self> {

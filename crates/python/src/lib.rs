@@ -4,6 +4,7 @@
 
 mod arrow;
 mod borrow;
+mod calls;
 mod columns;
 mod compress;
 mod errors;

@@ -1,5 +1,6 @@
 //! The execution of work and its cancellation: thread pool, Ctrl-C, deadlines.
 
+use crate::calls;
 use crate::errors::raise;
 use crate::storage;
 use pyo3::exceptions::PyValueError;
@@ -264,6 +265,9 @@ pub fn with_files<T: Send>(
     token: &Token,
     work: impl FnOnce() -> Result<T, Error> + Send,
 ) -> PyResult<T> {
+    if let Some(file) = files.iter().find(|file| file.is_called()) {
+        return Err(raise(calls::error(file.name())));
+    }
     let work = move || {
         work().map_err(
             |error| {

@@ -1,5 +1,6 @@
 //! Python objects as file sources.
 
+use crate::calls::{self, Call};
 use pyo3::exceptions::{PyFileNotFoundError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -42,6 +43,10 @@ impl Object {
         left: Duration,
         mut put: impl FnMut(&Range, &[u8]),
     ) -> Result<(), Fault> {
+        let Some(_call) = Call::of(&self.reader) else {
+            let error = calls::error(&self.name);
+            return Err(Fault::lasting(IoError::other(error.message().to_owned())));
+        };
         let bytes = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
         let limit = self.patience.map(|patience| (patience + Duration::from_secs(bytes / SLOWEST)).min(left));
         let read = |py: Python<'_>| {
@@ -97,6 +102,9 @@ impl Transport for Object {
     fn most_ranges(&self) -> usize {
         usize::MAX
     }
+    fn is_called(&self) -> bool {
+        calls::is_called(calls::address(&self.reader))
+    }
     fn request(
         &self,
         ranges: &[Range],
@@ -136,4 +144,8 @@ impl Source for Near {
     }
 }
 
-impl Origin for Near {}
+impl Origin for Near {
+    fn is_called(&self) -> bool {
+        self.object.is_called()
+    }
+}

@@ -50,6 +50,10 @@ impl PyTree {
         self.tree.index.as_ref()
     }
     #[getter]
+    fn weight(&self) -> f64 {
+        self.tree.weight
+    }
+    #[getter]
     fn branches<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let branch = |index| {
             let field = PyField::new(self.tree.clone(), index);

@@ -1,6 +1,7 @@
 //! Writing: `sapwood._native.Output`, a file and its trees.
 
 use crate::borrow;
+use crate::calls::{self, Call};
 use crate::columns::{to_column, to_columns, type_of};
 use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
@@ -33,6 +34,9 @@ use std::sync::{Arc, Mutex};
 /// The number of a table, and the names and types of its fields.
 type NumberedFields<'py> = (usize, Vec<(String, Bound<'py, PyTuple>)>);
 
+/// Name of a Python object that is written to, for messages.
+const STREAM: &str = "the stream";
+
 /// A Python object with `seek` and `write`.
 struct ObjectSink {
     object: Py<PyAny>,
@@ -40,25 +44,23 @@ struct ObjectSink {
 
 impl Sink for ObjectSink {
     fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        let _call = Call::of(&self.object);
         Python::attach(|py| {
             let object = self.object.bind(py);
+            let is_raw = object.is_instance(&py.import("io")?.getattr("RawIOBase")?)?;
             object.call_method1("seek", (offset,))?;
             for part in parts {
                 let mut rest = *part;
                 while !rest.is_empty() {
                     let written = object.call_method1("write", (PyBytes::new(py, rest),))?;
-                    // Buffered streams take everything; raw streams return the number of bytes taken.
-                    let count = written.extract::<usize>().unwrap_or(rest.len());
-                    if count == 0 {
-                        return Err(std::io::ErrorKind::WriteZero.into());
-                    }
-                    rest = rest.get(count..).unwrap_or_default();
+                    rest = rest.get(taken(&written, rest.len(), is_raw)?..).unwrap_or_default();
                 }
             }
             Ok(())
         })
     }
     fn finish(&mut self, length: u64) -> std::io::Result<()> {
+        let _call = Call::of(&self.object);
         Python::attach(|py| {
             let object = self.object.bind(py);
             object.call_method1("truncate", (length,))?;
@@ -67,7 +69,22 @@ impl Sink for ObjectSink {
         })
     }
     fn name(&self) -> &'static str {
-        "the stream"
+        STREAM
+    }
+}
+
+/// Returns how many of `given` bytes a stream has taken, from what its `write` returned: their number. Streams without
+/// this number have taken all of them, but raw streams of Python none.
+fn taken(written: &Bound<'_, PyAny>, given: usize, is_raw: bool) -> std::io::Result<usize> {
+    if written.is_none() && !is_raw {
+        return Ok(given);
+    }
+    match written.extract::<usize>() {
+        Ok(count @ 1..) if count <= given => Ok(count),
+        _ => {
+            let text = format!("its write() returned {written} for {given} bytes");
+            Err(std::io::Error::new(std::io::ErrorKind::WriteZero, text))
+        }
     }
 }
 
@@ -79,17 +96,30 @@ const SMALL: u64 = 16 << 20;
 pub struct Output {
     inner: Mutex<Inner>,
     owner: Owner,
+    /// Address of the stream that it is written to, if it is one.
+    stream: Option<usize>,
 }
 
 impl Output {
+    /// Refuses calls that would wait for ever for a lock: of a forked child, where the thread that holds it may not
+    /// exist, and of the stream that the file is written to, while it writes.
+    fn check(&self) -> Result<()> {
+        self.owner.check()?;
+        self.check_stream()
+    }
+    fn check_stream(&self) -> Result<()> {
+        match self.stream.filter(|stream| calls::is_called(*stream)) {
+            Some(_) => Err(calls::error(STREAM)),
+            None => Ok(()),
+        }
+    }
     /// Works on the file without holding the interpreter lock.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
-        // Before taking any lock: a thread that does not exist in a forked child may hold it.
-        self.owner.check().map_err(raise)?;
+        self.check().map_err(raise)?;
         let pool = pool()?;
         // Locked outside the pool: a worker that waits for a part of its work may take up other work, which must not
         // wait for the same lock.
@@ -106,12 +136,12 @@ impl Output {
         py: Python<'_>,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
-        self.owner.check().map_err(raise)?;
+        self.check().map_err(raise)?;
         py.detach(|| work(&mut lock(&self.inner))).map_err(raise)
     }
     /// Works with the checksums that were collected so far.
     pub fn with_written<T>(&self, work: impl FnOnce(&Written) -> Result<T>) -> Result<T> {
-        self.owner.check()?;
+        self.check()?;
         match lock(&self.inner).file.written() {
             Some(written) => work(written),
             None => work(&Written::default()),
@@ -124,7 +154,7 @@ impl Output {
         source: &RootFile,
         work: impl FnOnce(&mut Inner) -> Result<T> + Send,
     ) -> PyResult<T> {
-        self.owner.check().map_err(raise)?;
+        self.check().map_err(raise)?;
         let pool = pool()?;
         let token = Token::default();
         let theirs = token.clone();
@@ -186,19 +216,23 @@ impl Output {
             datime,
             atomic,
         };
+        let mut stream = None;
         let sink: Box<dyn Sink> = if let Ok(path) = target.extract::<PathBuf>() {
             let sink = if overwrite { FileSink::recreate(&path) } else { FileSink::create(&path) }?;
             Box::new(if atomic { sink.flushing() } else { sink })
         } else {
-            Box::new(ObjectSink { object: target.clone().unbind() })
+            let object = target.clone().unbind();
+            stream = Some(calls::address(&object));
+            Box::new(ObjectSink { object })
         };
         let file = py.detach(|| FileWriter::create(sink, name, options)).map_err(raise)?;
-        Ok(Self { inner: Mutex::new(Inner::new(file)), owner: Owner::here() })
+        Ok(Self { inner: Mutex::new(Inner::new(file)), owner: Owner::here(), stream })
     }
 
-    /// Continues an existing file.
+    /// Continues an existing file. `keeps`, called with the file before its records are read, attaches checksums to it,
+    /// and returns whether to collect checksums of what is written.
     #[staticmethod]
-    #[pyo3(signature = (path, compression, utc_offset, datime, commit_every))]
+    #[pyo3(signature = (path, compression, utc_offset, datime, commit_every, keeps))]
     fn update(
         py: Python<'_>,
         path: PathBuf,
@@ -206,11 +240,12 @@ impl Output {
         utc_offset: i64,
         datime: Option<u32>,
         commit_every: Option<u64>,
+        keeps: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let compression = to_compression(compression)?;
         let commit_every = commit_when(commit_every);
         let options = Options { utc_offset, datime, commit_every, ..Options::default() };
-        let inner = py
+        let (file, sink) = py
             .detach(|| {
                 sapwood_io::open(&path)?; // for its errors: of a pipe, for example
                 // From this point no other writer changes the file, so the data that are read now stay valid.
@@ -218,18 +253,40 @@ impl Output {
                 let source = sapwood_io::open(&path)?;
                 // Another program may have put another file there after the first was opened.
                 sink.check_kept()?;
-                Inner::update(&Arc::new(RootFile::open(source)?), Box::new(sink), compression, options)
+                Ok::<_, Error>((Arc::new(RootFile::open(source)?), sink))
             })
             .map_err(raise_opening)?;
-        Ok(Self { inner: Mutex::new(inner), owner: Owner::here() })
+        let keeps = keeps.call1((PyFile::from(file.clone()),))?.extract::<bool>()?;
+        let inner = py
+            .detach(|| {
+                let mut inner = Inner::update(&file, Box::new(sink), compression, options)?;
+                if keeps {
+                    inner.file.keep_checksums(file.checksums().map(Written::of).unwrap_or_default());
+                }
+                Ok::<_, Error>(inner)
+            })
+            .map_err(raise_opening)?;
+        Ok(Self { inner: Mutex::new(inner), owner: Owner::here(), stream: None })
     }
 
-    /// Collects checksums of what is written from now on, besides those that the same file has in use.
-    fn keep_checksums(&self, py: Python<'_>, file: Option<&PyFile>) -> PyResult<()> {
-        let file = file.map(PyFile::file);
-        let known = file.as_ref().and_then(|file| file.checksums()).map(Written::of);
+    /// Fails if this thread is in a call of the stream that the file is written to.
+    fn check_free(&self) -> PyResult<()> {
+        self.check_stream().map_err(raise)
+    }
+    /// Collects checksums of what is written from now on.
+    fn keep_checksums(&self, py: Python<'_>) -> PyResult<()> {
         self.alone(py, |inner| {
-            inner.file.keep_checksums(known.unwrap_or_default());
+            inner.file.keep_checksums(Written::default());
+            Ok(())
+        })
+    }
+    /// Lets a reader of the file compare records with the checksums that were collected so far.
+    fn share_checksums(&self, py: Python<'_>, file: &PyFile) -> PyResult<()> {
+        let file = file.file();
+        self.alone(py, |inner| {
+            if let Some(checksums) = inner.file.lasting_checksums() {
+                file.use_written(checksums);
+            }
             Ok(())
         })
     }

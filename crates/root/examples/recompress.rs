@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut at, end) = (file.header().begin, file.header().end);
     let mut baskets = Vec::new();
     while at + 4 < end {
-        let head = file.bytes(at, 1024.min(end - at), Cause::Object)?;
+        let head = file.head(at, 1024.min(end - at), Cause::Object)?;
         let length = i32::from_be_bytes(*head.first_chunk::<4>().ok_or("a short record")?);
         if length > 0 {
             let key = Key::parse(&mut Cursor::new(&head, at))?;

@@ -19,7 +19,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Bytes of a basket that hold its key, unless names are very long.
+/// Bytes of a basket that are read for its key.
 const BASKET_KEY: u64 = 4096;
 
 /// A file and the tables being written to it.
@@ -164,7 +164,7 @@ impl OutputFile {
             Err(_) => Default::default(),
         };
         let is_basket = |(seek, bytes): &(u64, u64)| {
-            let head = source.bytes(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
+            let head = source.head(*seek, (*bytes).min(BASKET_KEY), Cause::Directory).unwrap_or_default();
             Key::parse(&mut Cursor::new(&head, *seek)).is_ok_and(|key| {
                 key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
             })

@@ -11,6 +11,8 @@ from sapwood.show.safe import say
 HELP = "Compare two files: keys, then the values of tables and objects."
 EPILOG = (
     "Prints one line for each difference: its kind, key, field, first entry, and both values. "
+    "Titles, aliases, friends, indexes and weights of tables are compared, and attribute sets of RNTuples. "
+    "Older cycles are compared with --cycles only. "
     "Exit codes: 0 equal, 1 different, 2 not compared. "
     "Example: sapwood diff old.root new.root --relative 1e-6"
 )
@@ -27,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--absolute", type=float, default=0.0, metavar="A", help="absolute tolerance of numbers (default 0)"
     )
     parser.add_argument("--layout", action="store_true", help="compare clusters and compressed sizes too")
+    parser.add_argument("--cycles", action="store_true", help="compare older cycles too")
     storage.add_argument(parser)
     parser.add_argument("--json", action="store_true", help="print a list of objects as JSON")
     parser.set_defaults(unread=1)  # only a difference is printed
@@ -61,6 +64,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         relative=arguments.relative,
         absolute=arguments.absolute,
         layout=arguments.layout,
+        cycles=arguments.cycles,
         options=options_of(arguments.storage),
     )
     if arguments.json:

@@ -16,6 +16,8 @@ _LARGE = 1000
 def segments(record: bytes, at: int) -> Iterator[tuple[int, int, int]]:
     """Yield version, first and last byte of each segment in a record whose key takes `at` bytes.
 
+    ROOT fills the record with zeros if it lies in what was one of the segments.
+
     Raises
     ------
     struct.error
@@ -23,6 +25,8 @@ def segments(record: bytes, at: int) -> Iterator[tuple[int, int, int]]:
     """
     while at < len(record):
         (version,) = struct.unpack_from(">H", record, at)
+        if version == 0:
+            return
         first, last = struct.unpack_from(">qq" if version > _LARGE else ">ii", record, at + 2)
         at += 18 if version > _LARGE else 10
         yield version, first, last

@@ -73,6 +73,10 @@ CODES: dict[str, tuple[str, str]] = {
 """Severity and meaning of each kind of finding."""
 
 _HEAD = 1024
+_LEAST = 16
+"""Bytes up to the length of the key of a record."""
+_USUAL = 4096
+"""Bytes in which most keys end."""
 _CHUNK = 1 << 20
 _DEEP_BYTES = 32_000_000
 """Number of uncompressed bytes decoded at a time."""
@@ -224,6 +228,26 @@ def parse_head(data: bytes, offset: int) -> RecordHead | None:
     return RecordHead(offset, length, key_bytes, object_bytes, place, parent & (1 << 48) - 1, *texts)
 
 
+def head_at(native: _native.File, offset: int, end: int, known: bytes = b"") -> RecordHead | None:
+    """Parse the start of the record at an offset; return None if it cannot be one.
+
+    Parameters
+    ----------
+    native
+        The file.
+    offset, end
+        Offsets of the record, and of the first byte that cannot be part of it.
+    known
+        Its first bytes, if they were read already. More are read if its key is longer.
+    """
+    data = known if len(known) >= _LEAST else native.bytes(offset, min(_USUAL, end - offset))
+    if len(data) >= _LEAST and data[0] < 128:
+        needed = min(int.from_bytes(data[14:16], "big"), end - offset)
+        if needed > len(data):
+            data = native.bytes(offset, needed)
+    return parse_head(data, offset)
+
+
 def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead | int]:
     """Yield the records from an offset on. At the first bytes that are not a record, yield their offset and stop."""
     chunk, first = b"", 0
@@ -235,7 +259,7 @@ def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead |
         elif not first <= at < first + len(chunk):
             first = at
             chunk = native.bytes(at, min(_CHUNK, end - at))
-        head = parse_head(chunk[at - first : at - first + 4 * _HEAD], at)
+        head = head_at(native, at, end, chunk[at - first : at - first + _USUAL])
         if head is None or head.length == 0 or -4 < head.length < 0 or at + abs(head.length) > end:
             yield at
             return
@@ -339,9 +363,7 @@ class _Check:
         if key.seek < self._native.begin or end > self._end:
             return Finding("key-place", path, f"bytes {key.seek} to {end} of a file that ends at {self._end}")
         self._used.append((key.seek, end, path, False))
-        head = self._heads.get(key.seek) or parse_head(
-            self._native.bytes(key.seek, min(4 * _HEAD, self._end - key.seek)), key.seek
-        )
+        head = self._heads.get(key.seek) or head_at(self._native, key.seek, self._end)
         if head is None or head.length < 0:
             return Finding("key-place", path, "there is no record", key.seek)
         said = (key.total_bytes, key.object_bytes, key.key_bytes, key.classname, key.name, key.seek, directory)

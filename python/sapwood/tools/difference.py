@@ -1,4 +1,4 @@
-"""Compare two files: their structure, then the values of tables and the members of objects."""
+"""Compare two files: their structure, then the values and descriptions of tables and the members of objects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, first_line
 from sapwood.files.hbook import Bank
 from sapwood.files.kinds import DIRECTORIES, TABLES
+from sapwood.files.tree import TTree
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import FOR_ANY_FILE
+from sapwood.table.index import INDEX_SET
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -31,8 +33,10 @@ class Difference:
     """One difference between two files.
 
     `kind` is ``"missing"`` (in the second file), ``"extra"``, ``"class"``, ``"entries"``, ``"type"``, ``"value"``,
-    ``"layout"`` or ``"unreadable"``. `path` is the key, `field` the field of a table or the member of an object, and
-    `entry` the first entry that differs.
+    ``"layout"``, ``"description"`` or ``"unreadable"``. `path` is the key, with its cycle if it is not the newest, and
+    the attribute set of an RNTuple if it is in one. `field` is the field of a table, the member of an object, or the
+    part of the description: ``"title"``, ``"alias NAME"``, ``"friend NAME"``, ``"index"`` or ``"weight"``. `entry` is
+    the first entry that differs.
     """
 
     kind: str
@@ -60,11 +64,14 @@ def differences(
     relative: float = 0.0,
     absolute: float = 0.0,
     layout: bool = False,
+    cycles: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Difference]:
     """Yield the differences of two files: missing keys first, then the content of each key.
 
-    For each field, the first entry that differs is reported. NaN equals NaN.
+    For each field, the first entry that differs is reported. NaN equals NaN. Of tables, the titles are compared too, of
+    trees also aliases, friends, index and weight, and of RNTuples the attribute sets, except the index that sapwood
+    keeps in one.
 
     Parameters
     ----------
@@ -74,6 +81,9 @@ def differences(
         Tolerance of floating-point values: they are equal if ``|a - b| <= absolute + relative * max(|a|, |b|)``.
     layout
         Also compare clusters and compressed sizes of tables.
+    cycles
+        Also compare older cycles: the newest of each name with the newest, the one before it with the one before it.
+        Otherwise only the newest cycles are compared.
     options
         Options of `sapwood.open`.
     """
@@ -93,22 +103,23 @@ def differences(
         if wrong := next((one for one in (a, b) if not hasattr(one, "classnames")), None):
             path = first if wrong is a else second
             raise ArgumentError(f"{path} is a {_class_of(wrong)}: files, directories and tables can be compared")
-        kinds = [dict(one.classnames(recursive=True, cycle=False)) for one in (a, b)]
-        for path, kind in kinds[0].items():
-            if path not in kinds[1]:
+        keys = [_keys(one, cycles) for one in (a, b)]
+        for key, (path, kind) in keys[0].items():
+            if key not in keys[1]:
                 yield Difference("missing", path, None, None, kind, "not there")
-        for path, kind in kinds[1].items():
-            if path not in kinds[0]:
+        for key, (path, kind) in keys[1].items():
+            if key not in keys[0]:
                 yield Difference("extra", path, None, None, "not there", kind)
-        for path, kind in kinds[0].items():
-            if path not in kinds[1] or kind in DIRECTORIES:
+        for key, (path, kind) in keys[0].items():
+            if key not in keys[1] or kind in DIRECTORIES:
                 continue
-            if kind != kinds[1][path]:
-                yield Difference("class", path, None, None, kind, kinds[1][path])
-                if not TABLES.issuperset((kind, kinds[1][path])):
+            other_path, other_kind = keys[1][key]
+            if kind != other_kind:
+                yield Difference("class", path, None, None, kind, other_kind)
+                if not TABLES.issuperset((kind, other_kind)):
                     continue
             try:
-                one, other = a[path], b[path]
+                one, other = a[path], b[other_path]
             except (SapwoodError, NotImplementedError) as error:
                 yield Difference("unreadable", path, None, None, first_line(error), "")
                 continue
@@ -116,6 +127,21 @@ def differences(
                 yield from _tables(path, one, other, (relative, absolute), layout)
             else:
                 yield from _objects(path, one, other, (relative, absolute))
+
+
+def _keys(file: Foreign, cycles: bool) -> dict[tuple[str, int], tuple[str, str]]:
+    """Return path and class of each key, by its path without cycle and its place behind the newest cycle."""
+    if not cycles:
+        return {(path, 0): (path, kind) for path, kind in file.classnames(recursive=True, cycle=False).items()}
+    found: dict[str, list[tuple[int, str]]] = {}
+    for full, kind in file.classnames(recursive=True, cycle=True).items():
+        path, _, cycle = full.rpartition(";")
+        found.setdefault(path, []).append((int(cycle), kind))
+    return {
+        (path, place): (f"{path};{cycle}" if place else path, kind)
+        for path, listed in found.items()
+        for place, (cycle, kind) in enumerate(sorted(listed, reverse=True))
+    }
 
 
 def _plain(path: str) -> str:
@@ -133,6 +159,7 @@ def _class_of(one: Foreign) -> str:
 def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], layout: bool) -> Iterator[Difference]:
     if a.num_entries != b.num_entries:
         yield Difference("entries", path, None, None, str(a.num_entries), str(b.num_entries))
+    yield from _descriptions(path, a, b)
     types = [one.typenames(full_paths=True) for one in (a, b)]
     for name, kind in types[0].items():
         if name not in types[1]:
@@ -171,6 +198,35 @@ def _tables(path: str, a: Foreign, b: Foreign, tolerance: tuple[float, float], l
                 found[name] = Difference("value", path, name, start + place, *values)
         start = end
     yield from found.values()
+    sets = [[name for name in getattr(one, "attribute_sets", ()) if name != INDEX_SET] for one in (a, b)]
+    for name in dict.fromkeys(sets[0] + sets[1]):
+        inside = f"{path}: {name}"
+        if name not in sets[1]:
+            yield Difference("missing", inside, None, None, "attribute set", "not there")
+        elif name not in sets[0]:
+            yield Difference("extra", inside, None, None, "not there", "attribute set")
+        else:
+            yield from _tables(inside, a.attribute_set(name), b.attribute_set(name), tolerance, layout)
+
+
+def _descriptions(path: str, a: Foreign, b: Foreign) -> Iterator[Difference]:
+    """Yield the differences of two tables beside their fields; of tables of different formats only the titles."""
+    parts = [_description(one) if type(a) is type(b) else {"title": one.title} for one in (a, b)]
+    for name in dict.fromkeys([*parts[0], *parts[1]]):
+        one, other = (part.get(name) for part in parts)
+        if one != other:
+            texts = ("not there" if text is None else _short(text) for text in (one, other))
+            yield Difference("description", path, name, None, *texts)
+
+
+def _description(table: Foreign) -> dict[str, str]:
+    found = {"title": table.title, **{f"alias {name}": text for name, text in table.aliases.items()}}
+    if isinstance(table, TTree):
+        native = table.native
+        found |= {f"friend {name}": f"{file}:{inside}" if file else inside for name, file, inside in native.friends}
+        found |= {"index": ", ".join(native.index)} if native.index else {}
+        found["weight"] = repr(native.weight)
+    return found
 
 
 def _layout(table: Foreign) -> dict[str, str]:

@@ -17,7 +17,7 @@ from sapwood.show.units import counted
 from sapwood.storage.locate import is_url, local_target
 from sapwood.storage.sources import real_path, user_path
 from sapwood.table.index import INDEX_SET
-from sapwood.tools.checking import parse_head, quiet, records
+from sapwood.tools.checking import head_at, quiet, records
 from sapwood.tools.merging.objects import Item, objects_of
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ def baskets_of(native: _native.File) -> dict[tuple[str, str], list[_Basket]]:
                 hole = head
                 break
             if head.classname == "TBasket" and head.place == head.offset:
-                basket = _basket(native.bytes(head.offset, min(_HEAD, head.length)), head.offset, head.length, follows)
+                data = native.bytes(head.offset, min(max(_HEAD, head.key_bytes), head.length))
+                basket = _basket(data, head.offset, head.length, follows)
                 if basket is not None:
                     found.setdefault((head.title, head.name), []).append(basket)
                 follows = True
@@ -207,7 +208,7 @@ def _next_basket(native: _native.File, start: int) -> int:
             for back in (34, 26):
                 offset = at + place - back
                 if offset >= start:
-                    head = parse_head(native.bytes(offset, min(_HEAD, native.size - offset)), offset)
+                    head = head_at(native, offset, native.size)
                     if head is not None and head.place == offset and offset + head.length <= native.size:
                         return offset
             place = chunk.find(_BASKET, place + 1)

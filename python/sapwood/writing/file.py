@@ -14,7 +14,6 @@ from sapwood.columns import Foreign
 from sapwood.compression import ZSTD, Compression, code_of
 from sapwood.errors import ArgumentError, MissingFileError
 from sapwood.storage.checksums import attach
-from sapwood.storage.checksums import beside as checksums_beside
 from sapwood.storage.checksums import write as write_checksums
 from sapwood.storage.locate import is_url
 from sapwood.storage.sources import local_path, source_of
@@ -147,6 +146,7 @@ def update(
         Codec and level of new objects; default: those of the file.
     checksums
         Write checksums beside the file when it is closed, as `recreate` does. None: if the file has valid ones.
+        Existing checksums are compared with the records that an update may rewrite, unless this is False.
     commit_every, format, options
         As for `recreate`.
 
@@ -157,7 +157,8 @@ def update(
     UnsupportedError
         The file was not closed, or was written by ROOT before version 4.
     CorruptError
-        The file is not a ROOT file, or is damaged.
+        The file is not a ROOT file, is damaged, or a directory, the list of its keys, the class descriptions or the
+        list of free segments differ from their checksums.
     """
     if not isinstance(file_path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"update takes the path or URL of a file, not {file_path!r}")
@@ -180,32 +181,24 @@ def update(
             if not Path(path).exists():
                 raise MissingFileError(f"{path} does not exist")
         check_target(path, regular=False)
+    keeps = False
+
+    def attached(file: _native.File) -> bool:
+        """Attach the checksums beside the file, if they are valid; return whether the new file gets checksums."""
+        nonlocal keeps
+        if beside is None and checksums is not False:
+            keeps = attach(file, source_of(Path(path), {}), {}) or bool(checksums)
+        return keeps
+
     try:
         with storage_errors(path):
-            native = _native.Output.update(beside or path, code, time.localtime().tm_gmtoff, None, bytes_between)
+            offset = time.localtime().tm_gmtoff
+            native = _native.Output.update(beside or path, code, offset, None, bytes_between, attached)
     except BaseException:
         if beside is not None:
             Path(beside).unlink(missing_ok=True)
         raise
-    keeps = beside is None and checksums is not False and _keep_checksums(native, path, bool(checksums))
     return WritableFile(native, path, beside, remote, table_format, checksums=keeps).root_directory
-
-
-def _keep_checksums(native: _native.Output, path: str, asked: bool) -> bool:
-    """Collect checksums of later writes if they are requested or the file has valid ones; return whether they are."""
-    if not checksums_beside(path).exists():
-        if asked:
-            native.keep_checksums(None)
-        return asked
-    found = source_of(Path(path), {})
-    file = found.open()
-    try:
-        valid = attach(file, found, {})
-        if valid or asked:
-            native.keep_checksums(file if valid else None)
-    finally:
-        file.close()
-    return valid or asked
 
 
 create.defaults = recreate.defaults = {  # pyright: ignore[reportFunctionMemberAccess]

@@ -385,6 +385,7 @@ class OutputFile:
 
         A forked process does not wait: it may lack the thread that has the lock, and the native core refuses its calls.
         """
+        self.native.check_free()  # before the lock, which the thread that writes to a stream may hold
         with self._changing if os.getpid() == self._process else contextlib.nullcontext():
             yield
 
@@ -403,7 +404,11 @@ class OutputFile:
             raise UnsupportedError("a stream cannot be read while it is written")
         # A `Path` is not taken apart at a colon, and keeps its spaces.
         # Checksums beside the file, if there are any, are those of an earlier state.
-        return read(path if self._remote is not None and path == self._file_path else Path(path), checksums=False)
+        file = read(path if self._remote is not None and path == self._file_path else Path(path), checksums=False)
+        if self.checksums and not self.closed:
+            # Damaged records must not be read, be written again, and get new checksums.
+            self.native.share_checksums(file.file.native)
+        return file
 
     def close(self) -> None:
         """Write buffered entries and complete the file. Closing it again does nothing.
@@ -516,6 +521,8 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             gc.collect()  # closes unreferenced writers
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"recreate takes a path or an object that can seek, not {target!r}")
+    elif "a" in str(getattr(target, "mode", "")):
+        raise ArgumentError("the stream was opened to append, so it writes at its end only: open it with mode 'wb'")
     elif settings.atomic:
         raise ArgumentError("atomic needs a path: other targets cannot be renamed")
     beside = None
@@ -553,7 +560,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         _unlock_replaced(beside)
         raise
     if settings.checksums and path is not None:
-        native.keep_checksums(None)
+        native.keep_checksums()
         if beside is None:
             # Until the file is closed, there are none.
             checksums.beside(path).unlink(missing_ok=True)

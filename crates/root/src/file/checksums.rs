@@ -59,7 +59,7 @@ impl Sum {
 /// The checksums of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksums {
-    /// Size of the file in bytes.
+    /// Size of the file in bytes; 0 while it is written.
     size: u64,
     /// In the order of their offsets, without overlaps.
     records: Vec<Sum>,
@@ -221,6 +221,12 @@ impl Written {
         Self { records: checksums.records.iter().map(|record| (record.offset, *record)).collect() }
     }
 
+    /// Returns the checksums of the records at offsets that pass a filter.
+    pub fn filtered(&self, passes: impl Fn(u64) -> bool) -> Checksums {
+        let records = self.records.values().filter(|record| passes(record.offset));
+        Checksums { size: 0, records: records.copied().collect() }
+    }
+
     /// Notes parts that are written one after another from `offset` on: the complete records in them, if they begin
     /// with one.
     pub fn note(&mut self, offset: u64, parts: &[&[u8]]) {
@@ -372,7 +378,12 @@ fn free_segments(file: &RootFile) -> Result<BTreeMap<u64, u64>> {
     let key = Key::parse(&mut c)?;
     c.seek(usize::from(key.key_bytes))?;
     while c.remaining() > 0 {
-        let wide = c.u16()? > 1000;
+        let version = c.u16()?;
+        // ROOT fills the record with zeros if it lies in what was one of the segments.
+        if version == 0 {
+            break;
+        }
+        let wide = version > 1000;
         let mut place = || if wide { c.u64() } else { c.u32().map(u64::from) };
         let (first, last) = (place()?, place()?);
         if first > last || last == u64::MAX {

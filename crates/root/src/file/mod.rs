@@ -56,6 +56,9 @@ pub struct Directory {
 /// Bytes of the first read: the header and, nearly always, the record of the root directory.
 const FIRST_READ: u64 = 1024;
 
+/// Bytes after the key of a record that [`RootFile::head`] returns.
+const BEHIND_KEY: u64 = 2;
+
 impl RootFile {
     /// Opens a file and reads its header.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
@@ -115,6 +118,15 @@ impl RootFile {
         Ok(out)
     }
 
+    /// Returns the first `usual` bytes of a record. If its key is longer, returns the whole key and [`BEHIND_KEY`] bytes,
+    /// or fewer at the end of the file.
+    pub fn head(&self, offset: u64, usual: u64, cause: Cause) -> Result<Vec<u8>> {
+        let head = self.bytes(offset, usual, cause)?;
+        let left = self.source.size().saturating_sub(offset);
+        let needed = Key::length_in(&head).map_or(0, |bytes| u64::from(bytes) + BEHIND_KEY).min(left);
+        if needed <= usual { Ok(head) } else { self.bytes(offset, needed, cause) }
+    }
+
     /// Compares records with checksums from now on. Returns the reason if the checksums do not belong to the file.
     pub fn use_checksums(&self, checksums: Checksums) -> Result<Option<String>> {
         let reason = checksums.stranger(self).within(|| self.name().to_owned())?;
@@ -122,6 +134,10 @@ impl RootFile {
             self.checksums.get_or_init(|| checksums);
         }
         Ok(reason)
+    }
+    /// Compares records with the checksums that the writer of the file has, from now on.
+    pub fn use_written(&self, checksums: Checksums) {
+        self.checksums.get_or_init(|| checksums);
     }
     /// The checksums with which records are compared.
     pub fn checksums(&self) -> Option<&Checksums> {
@@ -194,7 +210,7 @@ impl RootFile {
     }
 
     fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
-        let record = self.records(seek, nbytes, Cause::Directory)?;
+        let record = self.records(seek, nbytes, Cause::Directory).within(|| "the key list")?;
         let mut cursor = Cursor::new(&record, seek);
         Key::parse(&mut cursor).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;

@@ -1,12 +1,12 @@
 //! Recovers the keys of directories whose key list was never written, from the records of the file.
 
-use super::{Key, RootFile};
+use super::{BEHIND_KEY, Key, RootFile};
 use crate::error::Result;
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use std::collections::HashMap;
 
-/// Bytes read for the key of each record; a record with a longer key is skipped.
+/// Bytes read for the key of each record; a longer key is read again in full.
 const WINDOW: u64 = 512;
 /// Bytes read at once if records are small.
 const CHUNK: u64 = 64 << 10;
@@ -26,10 +26,10 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
     let mut pos = file.header().begin;
     let (mut chunk, mut start) = (Vec::new(), 0);
     while pos.saturating_add(Key::SMALLEST as u64) < size {
-        let length = WINDOW.min(size - pos);
+        let usual = WINDOW.min(size - pos);
         let inside = |chunk: &[u8], start: u64| {
             let at = usize::try_from(pos.checked_sub(start)?).ok()?;
-            chunk.get(at..at.checked_add(length as usize)?).map(<[u8]>::to_vec)
+            chunk.get(at..at.checked_add(usual as usize)?).map(<[u8]>::to_vec)
         };
         let window = if let Some(window) = inside(&chunk, start) {
             window
@@ -54,7 +54,12 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
             pos = pos.saturating_add(length.unsigned_abs());
             continue;
         }
-        c.seek(0)?;
+        let window = if Key::length_in(&window).is_some_and(|bytes| u64::from(bytes) + BEHIND_KEY > usual) {
+            file.head(pos, usual, Cause::Directory)?
+        } else {
+            window
+        };
+        let mut c = Cursor::new(&window, pos);
         let Ok(key) = Key::parse(&mut c) else { break };
         let whole = pos.saturating_add(u64::from(key.total_bytes)) <= size;
         let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");

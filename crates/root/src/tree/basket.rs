@@ -131,8 +131,12 @@ pub fn verify_basket(
     name: &str,
     deep: bool,
 ) -> std::result::Result<(), (&'static str, Error)> {
-    let head = if deep { bytes } else { bytes.min(HEAD) };
-    let record = file.bytes(seek, head, Cause::Page).map_err(|e| ("basket-place", e))?;
+    let record = if deep {
+        file.bytes(seek, bytes, Cause::Page)
+    } else {
+        file.head(seek, bytes.min(HEAD), Cause::Page)
+    };
+    let record = record.map_err(|e| ("basket-place", e))?;
     let key = Key::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
     let header = BasketHeader::parse(&mut Cursor::new(&record, seek)).map_err(|e| ("basket-header", e))?;
     let fault = |code: &'static str, text: String| Err((code, Error::corrupt(text).at(seek)));
@@ -174,7 +178,7 @@ pub fn verify_basket(
     Ok(())
 }
 
-/// Bytes read of a basket's record for its key; longer only for very long names.
+/// Bytes read of a basket's record for its key.
 const HEAD: u64 = 4096;
 
 /// A basket inside the tree object.

@@ -53,6 +53,8 @@ pub struct Tree {
     pub friends: Vec<Friend>,
     /// The two expressions of its index (`fTreeIndex`).
     pub index: Option<(String, String)>,
+    /// Factor of its entries in histograms (`fWeight`).
+    pub weight: f64,
     /// Branches, depth first, a parent before its children.
     pub branches: Vec<Branch>,
     clusters: Vec<(u64, u64)>,
@@ -341,6 +343,10 @@ impl Tree {
             aliases: aliases.collect(),
             friends: friends.collect(),
             index: index.map(|(major, minor)| (major.to_owned(), minor.to_owned())),
+            weight: object.get("fWeight").map_or(1.0, |weight| match weight {
+                Value::Float(weight) => *weight,
+                _ => 1.0,
+            }),
             clusters: ends.iter().zip(&sizes).map(|(&e, &s)| (unsigned(e) + 1, unsigned(s))).collect(),
             cluster_size: unsigned(auto_flush),
             classes,

@@ -32,6 +32,11 @@ impl Key {
     /// Bytes of a key with empty strings.
     pub const SMALLEST: usize = 29;
 
+    /// Returns the number of bytes of the key that begins with these bytes (`fKeylen`), if they are enough to tell.
+    pub fn length_in(head: &[u8]) -> Option<u16> {
+        head.get(14..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+    }
+
     /// Parses a key; the cursor is left after it, at byte `key_bytes` or before (some records have more there).
     pub fn parse(c: &mut Cursor<'_>) -> Result<Self> {
         let total = c.i32()?;

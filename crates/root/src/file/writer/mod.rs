@@ -7,13 +7,13 @@
 
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
-use crate::file::checksums::Written;
+use crate::file::checksums::{Checksums, Written};
 use crate::streamer::encode::{classes_of, encode_object};
 use crate::streamer::{Object, StreamerInfo};
 use crate::wire::writer::Writer;
 use sapwood_io::sink::{MemorySink, Sink};
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -294,6 +294,13 @@ impl FileWriter {
     /// The checksums collected so far.
     pub fn written(&self) -> Option<&Written> {
         self.written.as_ref()
+    }
+    /// Checksums for readers of the file while it is written, if they are collected. The header and the records of
+    /// directories have none, because they are rewritten in place.
+    pub fn lasting_checksums(&self) -> Option<Checksums> {
+        let rewritten: HashSet<u64> = self.directories.iter().map(|directory| directory.seek).collect();
+        let lasting = |offset: u64| offset >= BEGIN && !rewritten.contains(&offset);
+        self.written.as_ref().map(|written| written.filtered(lasting))
     }
     /// Name of the storage.
     pub fn name(&self) -> &str {

@@ -126,8 +126,9 @@ impl Survey<'_> {
 }
 
 impl FileWriter {
-    /// Continues a file. `file` reads what `sink` writes and is not needed afterwards. If the options set no
-    /// compression, the file's is used.
+    /// Continues a file. `file` reads what `sink` writes and is not needed afterwards. If it compares records with
+    /// checksums, a difference in a record that may be rewritten is an error. If the options set no compression, the
+    /// file's is used.
     pub fn update(
         file: &RootFile,
         sink: Box<dyn Sink>,
@@ -168,8 +169,10 @@ impl FileWriter {
         if h.seek_info == 0 {
             writer.infos_changed = true;
         } else {
-            let record = file.bytes(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers)?;
-            let key = Key::parse(&mut Cursor::new(&record, h.seek_info)).within(|| "the streamer info")?;
+            let place = || "the streamer info";
+            let record =
+                file.records(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers).within(place)?;
+            let key = Key::parse(&mut Cursor::new(&record, h.seek_info)).within(place)?;
             writer.old_infos = Some(Record::read(file, &key)?);
         }
         let mut cursor = Cursor::new(&writer.lead, BEGIN);
@@ -229,8 +232,9 @@ impl FileWriter {
                 text.name
             )));
         }
-        let record = file.bytes(key.seek + nbytes_name, room, Cause::Directory)?;
-        let mut c = Cursor::new(&record, key.seek + nbytes_name);
+        let record = file.records(key.seek, key.total_bytes.into(), Cause::Directory)?;
+        let mut c = Cursor::new(&record, key.seek);
+        c.seek(usize::try_from(nbytes_name).map_err(|_| Error::corrupt("a name of that length"))?)?;
         let version = c.u16()?;
         let (created, _modified) = (c.u32()?, c.u32()?);
         // The length of the name is that with which the record was found, not the one in it, which may be damaged.
@@ -250,7 +254,7 @@ impl FileWriter {
             changed: false,
             ..Directory::new(key.seek, parent, nbytes_name as usize, text, created, uuid)
         });
-        let list = file.bytes(seek_keys, nbytes_keys.into(), Cause::Directory)?;
+        let list = file.records(seek_keys, nbytes_keys.into(), Cause::Directory).within(|| "the key list")?;
         let mut c = Cursor::new(&list, seek_keys);
         let own = Key::parse(&mut c).within(|| "the record of the key list")?;
         c.seek(own.key_bytes.into())?;
@@ -306,9 +310,10 @@ impl FileWriter {
     /// unused; so do all segments if the ranges in use are unknown. A segment that covers a range in use is an error.
     fn read_segments(&mut self, file: &RootFile, survey: &Survey<'_>) -> Result<usize> {
         let (seek, bytes) = self.segments;
-        let record = file.bytes(seek, bytes as u64, Cause::Directory)?;
+        let place = || "the record of the free segments";
+        let record = file.records(seek, bytes as u64, Cause::Directory).within(place)?;
         let mut c = Cursor::new(&record, seek);
-        let key = Key::parse(&mut c).within(|| "the record of the free segments")?;
+        let key = Key::parse(&mut c).within(place)?;
         c.seek(key.key_bytes.into())?;
         let mut count = 0;
         while c.remaining() >= 10 {
