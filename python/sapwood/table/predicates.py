@@ -368,6 +368,8 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             match other:
                 case ast.Call(func=ast.Name(id=name), args=[inner]) if name == WIDENED:
                     other, casts = inner, ("float64",)
+                case _:
+                    pass
             if (lists := _counted(other, formula)) is not None:
                 return Length(_key(lists), operation, number) if lists in own else UNKNOWN
             field = _field(other, formula, own)

@@ -153,9 +153,7 @@ class FieldPlan:
             )
         streamed = [name for name, shape in self.shapes.items() if shape[0] == "dynamic"]
         if streamed:
-            raise UnsupportedError(
-                f"field {streamed[0]!r}: streamed objects can be copied, but not added to"
-            )
+            raise UnsupportedError(f"field {streamed[0]!r}: streamed objects can be copied, but not added to")
         return [fit(shape, data[name], name) for name, shape in self.shapes.items()]
 
 

@@ -87,7 +87,8 @@ class _Station:
         self._access, self._last = access, [-1]
         self._curve = [_at(curve, 1), *curve]
         most = list(itertools.accumulate(reversed(curve), max))[::-1]
-        self._weights = [0.0, *(1.0 if access is not None else rate / best for rate, best in zip(curve, most))]
+        rates = [1.0 if access is not None else rate / best for rate, best in zip(curve, most, strict=True)]
+        self._weights = [0.0, *rates]
         self._served: list[tuple[float, int, _Process]] = []
         self._queue: deque[tuple[float, _Process]] = deque()
         self._received, self._added, self._speed, self._weight, self._since = 0.0, 0, 0.0, 0.0, 0.0
