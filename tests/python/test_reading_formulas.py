@@ -149,7 +149,8 @@ n+010 : 7 8 9 10 11 12 13 17
 n>!m : 0 0 0 0 1 1 1 1
 u*u : 0 1 4 9 16 1.84467441e+19 25 36
 """
-FORMULAS = dict(line.rsplit(" : ", 1) for line in VALUES.strip().splitlines())
+ROWS = [line.rpartition(" : ") for line in VALUES.strip().splitlines()]
+FORMULAS: dict[str, str] = {formula: values for formula, _, values in ROWS}
 
 
 def expected(formula: str) -> np.ndarray[Any, Any]:

@@ -116,7 +116,7 @@ def tables(draw: Any) -> dict[str, Any]:
         ("x ** 0.5", np.array([-np.inf, -0.0, 4.0], np.float32)),
         ("x ** 0.5", np.array([4, 9, -1])),
         ("mean(x)", [[2**62, 2**62, 2**62], [], [1, 2]]),
-        ("mean(x)", ak.Array([[2**64 - 1, 2**64 - 1], [2**63]])),
+        ("mean(x)", ak.unflatten(np.array([2**64 - 1, 2**64 - 1, 2**63], np.uint64), [2, 1])),
         ("mean(x)", ak.values_astype(ak.Array([[16777216, 1, 1], [0.1]]), np.float32)),
         ("mean(x)", [[True, False, True], []]),
     ],
@@ -142,6 +142,12 @@ def test_a_number_beside_lists_is_one_for_each_item(text: str, values: Any) -> N
     wanted = expected(text, arrays)
     assert wanted.to_list() == values
     same(computed(text, arrays), wanted)
+
+
+def test_fabs_returns_floats() -> None:
+    arrays = {"x": np.array([-128, 127], np.int8)}
+    assert computed("fabs(x)", arrays) is None
+    assert expected("fabs(x)", arrays).to_list() == [128, 127]
 
 
 REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort", "argsort", "local_index", "first", "min", "max"]

@@ -365,11 +365,8 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             if number is None:
                 return UNKNOWN
             casts: tuple[str, ...] = ()
-            match other:
-                case ast.Call(func=ast.Name(id=name), args=[inner]) if name == WIDENED:
-                    other, casts = inner, ("float64",)
-                case _:
-                    pass
+            if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == WIDENED:
+                other, casts = other.args[0], ("float64",)
             if (lists := _counted(other, formula)) is not None:
                 return Length(_key(lists), operation, number) if lists in own else UNKNOWN
             field = _field(other, formula, own)

@@ -26,8 +26,7 @@ _EXACT = frozenset({
 """Operations with the same results as NumPy and Awkward, to the last bit."""
 
 _UFUNCS = {
-    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "remainder": "modulo", "fabs": "absolute",
-    "bitwise_not": "invert",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "remainder": "modulo", "bitwise_not": "invert",
 }  # fmt: skip
 _PLAIN = frozenset({
     "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
