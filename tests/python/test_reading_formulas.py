@@ -14,7 +14,7 @@ import pytest
 import sapwood
 from sapwood.errors import ArgumentError, ExpressionError, LimitError, NotFoundError, UnsupportedError
 from sapwood.files.tree import TTree
-from sapwood.table.formulas import RootText
+from sapwood.table.expressions import RootText
 from sapwood.tools.shims import select
 
 INF, NAN = np.inf, np.nan

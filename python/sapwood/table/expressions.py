@@ -364,6 +364,12 @@ class _Given(NamedTuple):
     by_entry: bool
 
 
+class RootText(str):
+    """A formula of ROOT, where an expression is expected."""
+
+    __slots__ = ()
+
+
 class Expression:
     """A parsed expression; `needs` are the names of the fields and aliases in it, in order of appearance."""
 

@@ -27,12 +27,6 @@ WIDENED = "(double)"
 """The function that converts numbers to double precision. No text can name it."""
 
 
-class RootText(str):
-    """A formula of ROOT, where an expression is expected."""
-
-    __slots__ = ()
-
-
 def _widened(x: Foreign) -> Foreign:
     if isinstance(x, Record):
         raise NotNativeError("records are not computed with")

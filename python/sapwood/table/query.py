@@ -22,9 +22,8 @@ from sapwood.errors import (
 )
 from sapwood.garbage import no_garbage
 from sapwood.show.units import listed
-from sapwood.table.expressions import MAX_DEPTH, Expression, Language
+from sapwood.table.expressions import MAX_DEPTH, Expression, Language, RootText
 from sapwood.table.filters import Filter, NameFilter, no_filter
-from sapwood.table.formulas import RootFormula, RootText
 from sapwood.table.schema import (
     Field,
     FieldFilter,
@@ -463,11 +462,11 @@ class Query:
         names = _Names(self, self._given_aliases)
         where, word = self.source.location, self.source.words.field
         try:
-            if text in self._stored_aliases:
-                expression = RootFormula(
-                    definition, names, f"in the alias {text!r} that the tree stores\n{where}", word
-                )
-            elif isinstance(text, RootText):
+            is_stored = text in self._stored_aliases
+            if is_stored or isinstance(text, RootText):
+                from sapwood.table.formulas import RootFormula  # few trees have formulas
+
+                where = f"in the alias {text!r} that the tree stores\n{where}" if is_stored else where
                 expression = RootFormula(definition, names, where, word)
             else:
                 expression = self._language.parse(definition, names, where, word)

@@ -21,7 +21,7 @@ from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
 from sapwood.storage.texts import read_text
-from sapwood.table.formulas import RootText
+from sapwood.table.expressions import RootText
 from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
