@@ -666,7 +666,8 @@ def growth_page(result: dict[str, Any], name: str, trains: tuple[dict[str, Any],
         axes = ", ".join(GROWTH[axis][0] for axis in older["axes"])
         origin = (
             f"\nThe curves of {axes} are from [{older['file']}](../../benches/results/{older['file']}): {of['cpu']},\n"
-            f"{of['cpus']} CPUs, Linux {of['kernel']}, sapwood at {by}, {older['rounds']} rounds.\n"
+            f"{of['cpus']} CPUs, Linux {of['kernel']}, sapwood at {by}. Their times are medians of\n"
+            f"{older['rounds']} rounds, or of one round if it takes over {older['budget'] / 10:g} s.\n"
         )
     return f"""# Growth
 
@@ -678,7 +679,7 @@ branches, entries and jobs. Each operation runs in a separate process with one t
 are medians of {result["rounds"]} rounds, or of one round if it takes over {result["budget"] / 10:g} s. Memory is the
 growth of the peak of the process. Each exponent compares a point with the previous one: 1 is linear growth. Exponents
 of memory are computed above 1 MB. Points that would take over {result["budget"]:g} s were not measured.
-
+{origin}
 Opening counts entries or lists branches. Planning is `explain` of all branches; for many files it is `merge` with
 `dry_run`, which reads the keys and trees of all files. Reading is `arrays` of all branches; for many entries it is
 `iterate` in steps of 10 MB.
@@ -687,7 +688,7 @@ Opening counts entries or lists branches. Planning is `explain` of all branches;
 
 Machine: {host["cpu"]}, {host["cpus"]} CPUs, {host["memory"]}, Linux {host["kernel"]}, load {host["load"]:.1f} at the
 start. Python {host["python"]}, sapwood {software["sapwood"]} at {software["commit"][:12]}.
-{origin}"""
+"""
 
 
 def site_figure(result: dict[str, Any]) -> str:

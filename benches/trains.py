@@ -161,11 +161,11 @@ def sharing(folder: Path, repeat: int) -> dict[str, Any]:
 def scaling(folder: Path, rounds: int, jobs: list[int], seconds: float) -> dict[str, Any]:
     """Run each task alone with increasing numbers of jobs on every executor. The rates are those of all jobs together.
 
-    The files are links to one file, of 85 or 133 MB in clusters of 30 MB, enough for one job of about `seconds`.
+    The files are links to one file, of 85 or 133 MB in clusters of 30 MB, enough for one job of about three seconds.
     The rates include planning, which opens each file, but not the start of processes. The numbers of jobs take turns;
     only the processes of the executor in use run. `apart` are independent programs, each with its own files, which
     show what the machine can do. `others` are the processors that were busy with other programs (including Dask's
-    scheduler). If there are many, the rates have little meaning.
+    scheduler). If more than 0.1 processors were busy with others, the rates are not reliable.
     """
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -225,8 +225,8 @@ def links(path: Path, place: Path, make: Callable[[], Any], seconds: float) -> t
 def choice(folder: Path, rounds: int, seconds: float) -> dict[str, Any]:
     """Run each task with two jobs by `auto`, the default, and by threads and processes alone.
 
-    Each run is a separate process, and reads enough files for one job of about `seconds`. The rates include planning
-    and the start of processes. The gain of two jobs is relative to one thread that reads a third of the files.
+    Each run is a separate process, and reads enough files for one job of about ten seconds. The rates include
+    planning and the start of processes. The gain of two jobs is relative to one thread that reads a third of the files.
     Memory is the peak of the sum over all processes; pages that processes share count once for each.
     """
     found: dict[str, Any] = {}

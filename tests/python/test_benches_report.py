@@ -63,7 +63,7 @@ def test_predicted_jobs_stand_beside_measured_ones(monkeypatch: pytest.MonkeyPat
     results += [entry("branches", "merge", 1000, 0.05), entry("entries", "read", 1_000_000, 0.003)]
     host = {"cpu": "one", "cpus": 2, "memory": "1 kB", "kernel": "k", "load": 0.5, "python": "3"}
     software = {"commit": "abc", "sapwood": "0"}
-    older = {"host": {**host, "cpu": "another"}, "software": software, "rounds": 9, "file": "old.json"}
+    older = {"host": {**host, "cpu": "another"}, "software": software, "rounds": 9, "budget": 70, "file": "old.json"}
     result = {"results": results, "check": check, "host": host, "software": software, "rounds": 2, "budget": 60}
     result |= {"site": growth["site"](results, 900_000), "passes": 50, "older": {**older, "axes": ["files"]}}
     trains = {"overhead": {one: {"ms": 0.2, "cpu ms": 0.3} for one in ("processes", "dask")}}
@@ -74,5 +74,6 @@ def test_predicted_jobs_stand_beside_measured_ones(monkeypatch: pytest.MonkeyPat
     assert "20 million entries 50 times" in page
     assert "planning 100,000 files | 10.0 s, 30 MB in one process" in page
     assert "| 100 GB on all cores |" in page
-    assert "0.03 % of the cores; if all of it were in the coordinating process, that would be busy for 20 %" in page
+    assert "if all of it were in the coordinating process, this process would be busy for 20 % of the time" in page
     assert "The curves of files are from [old.json]" in page and "another, 2 CPUs" in page
+    assert "medians of 9 rounds, or of one round if it takes over 7 s" in page
