@@ -123,4 +123,4 @@ except sapwood.LimitError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "cannot start 4096 threads" in done.stdout
+    assert "cannot start a thread (4096 requested)" in done.stdout

@@ -309,7 +309,7 @@ LAYOUTS = (
     Problem(
         "lock-step-trees",
         "the baskets of a tree lie between those of other trees, in 32 pieces or more of less than 1 MB on average",
-        "one tree after the other",
+        "writing one tree after the other",
         _lock_step_trees,
     ),
     Problem(
