@@ -347,7 +347,7 @@ LAYOUTS = (
     Problem(
         "uncompressed",
         "1 MB or more, and half of all bytes, are uncompressed; in the trial ZSTD has a factor of 1.1 and saves 5 % "
-        "of cost",
+        "of the cost",
         "ZSTD, level 5, for these branches",
         _uncompressed,
         zstd,
