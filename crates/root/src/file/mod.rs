@@ -118,7 +118,7 @@ impl RootFile {
         Ok(out)
     }
 
-    /// Returns the first `usual` bytes of a record. If its key is longer, returns the whole key and [`BEHIND_KEY`] bytes,
+    /// Returns the first `usual` bytes of a record. If its key is longer, returns the whole key and the two bytes after it,
     /// or fewer at the end of the file.
     pub fn head(&self, offset: u64, usual: u64, cause: Cause) -> Result<Vec<u8>> {
         let head = self.bytes(offset, usual, cause)?;
