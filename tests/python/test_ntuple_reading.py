@@ -350,3 +350,35 @@ def test_arrays_of_a_field_are_records_of_it(tmp_path: Path) -> None:
         assert ak.array_equal(ours[name].arrays(filter_name=names), expected), (name, names)
         assert ak.array_equal(ak.concatenate(list(ours[name].iterate(filter_name=names, step_size=2))), expected)
     assert ours["a"].arrays(library="np").keys() == {"i", "sub"}
+
+
+NESTED = {
+    "strings": [["x"], [], ["x", "yz"], ["y"]],
+    "lists": [[[1]], [], [[], [2, 3]], [[4]]],
+    "optional lists": [[[1]], [], [None, [2, 3]], [[4]]],
+    "records": [[{"v": [1]}], [], [{"v": []}, {"v": [2]}], [{"v": [3, 4]}]],
+}
+
+
+@pytest.mark.parametrize("values", NESTED.values(), ids=NESTED)
+@pytest.mark.parametrize(
+    "ranges", [[(1, 2), (3, 4)], [(1, 2), (2, 4)], [(1, 2), (1, 2), (0, 1)], [(0, 1), (1, 2), (2, 3)]]
+)
+def test_ranges_of_entries_of_which_some_have_no_inner_lists(
+    tmp_path: Path, values: list[Any], ranges: list[tuple[int, int]]
+) -> None:
+    path = tmp_path / "n.root"
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("n", {"v": ak.Array(values)}, cluster_entries=1)
+    steps = {path: {"object_path": "n", "steps": [list(one) for one in ranges]}}
+    found = sapwood.concatenate(steps, ["v"]).v.to_list()
+    assert found == [value for start, stop in ranges for value in values[start:stop]]
+
+
+def test_an_index_that_leaves_ranges_without_inner_lists(tmp_path: Path) -> None:
+    path = tmp_path / "n.root"
+    with sapwood.recreate(path, index=True) as file:
+        table = {"run": np.array([0, 1, 0, 1], np.int32), "v": ak.Array(NESTED["strings"])}
+        file.mkrntuple("n", table, cluster_entries=1)
+    with sapwood.open(path) as file:
+        assert file["n"].arrays(["v"], "run == 1").v.to_list() == [[], ["y"]]

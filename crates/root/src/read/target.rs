@@ -139,7 +139,7 @@ impl Group {
     pub fn settle(&mut self) -> Result<()> {
         let GroupValues::Ends { values } = &mut self.values else { return Ok(()) };
         let bytes = values.bytes();
-        let (mut lists, mut base) = (0usize, 0i64);
+        let (mut lists, mut base, mut is_first) = (0usize, 0i64, true);
         for share in &mut self.shares {
             let words = bytes.get(share.first * WORD..(share.first + share.items) * WORD).unwrap_or_default();
             let (words, _) = words.as_chunks::<WORD>();
@@ -165,7 +165,8 @@ impl Group {
             }
             let delta = base - start;
             if delta != 0 {
-                let from = if lists == 0 { 0 } else { lists + 1 };
+                // The first word belongs to the first part, even if that has no lists.
+                let from = if is_first { 0 } else { lists + 1 };
                 let moved = bytes.get_mut(from * WORD..(lists + 1 + own) * WORD).unwrap_or_default();
                 for word in moved.as_chunks_mut::<WORD>().0 {
                     *word = (i64::from_ne_bytes(*word) + delta).to_ne_bytes();
@@ -173,6 +174,7 @@ impl Group {
             }
             *share = Share { first: lists, items: own, range: (start as u64, end as u64), ..*share };
             lists += own;
+            is_first = false;
             base = base.checked_add(end - start).ok_or_else(too_many)?;
         }
         Ok(())
