@@ -234,7 +234,12 @@ def test_what_the_engine_fills_is_what_python_fills(
         values = {name: expected(name, arrays) for name in wanted.texts}
         length = len(arrays["n"])
         fill_arrays(
-            theirs, wanted, {name: np.full(length, one) if is_plain(one) else one for name, one in values.items()}
+            theirs,
+            wanted,
+            {
+                name: np.full(length, one) if is_plain(one) or getattr(one, "ndim", 1) == 0 else one
+                for name, one in values.items()
+            },
         )
     except (sapwood.SapwoodError, ValueError, TypeError):
         return
