@@ -78,7 +78,7 @@ def measure(engine: str, path: Path) -> dict[str, float]:
 
 
 def total(run: dict[str, float]) -> float:
-    """Give the time of all parts."""
+    """Return the time of all parts."""
     return sum(run[part] for part in PARTS)
 
 

@@ -26,7 +26,7 @@ def _git(*args: str) -> str:
 
 
 def host() -> dict[str, Any]:
-    """Give the host record (Linux)."""
+    """Return the host record (Linux)."""
     return {
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cpus": len(os.sched_getaffinity(0)),
@@ -39,13 +39,13 @@ def host() -> dict[str, Any]:
 
 
 def busy() -> float:
-    """Give the seconds that all processors have been busy since the system began, also with other guests (Linux)."""
+    """Return the seconds that all processors have been busy since the system began, also with other guests (Linux)."""
     user, nice, system, _idle, _waiting, *interrupts = Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
     return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
 
 
 def peak() -> int:
-    """Give the largest resident size of this process so far in bytes (Linux).
+    """Return the largest resident size of this process so far in bytes (Linux).
 
     `getrusage` gives at least the size of the process that started this one.
     """
@@ -53,7 +53,7 @@ def peak() -> int:
 
 
 def software() -> dict[str, str]:
-    """Give the versions of the Python packages that are used, and the commit of this checkout."""
+    """Return the versions of the Python packages that are used, and the commit of this checkout."""
     packages = ("sapwood", "numpy", "awkward", "uproot")
     record = {name: metadata.version(name) for name in packages}
     record["commit"] = _git("rev-parse", "HEAD")

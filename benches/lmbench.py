@@ -36,7 +36,7 @@ for _count in (2, 8):
 
 
 def theirs(folder: Path, words: list[str], wanted: str, core: int) -> list[float]:
-    """Give its figure, if it has one: lmbench reports no times that are below its own overhead."""
+    """Return its figure, if it has one: lmbench reports no times that are below its own overhead."""
     command = [str(folder / words[0]), "-N", "5", *words[1:]]
     # Length of a sample (µs); lmbench would take seconds to determine it. Copying 64 MB takes half of 10 ms.
     environment = {**os.environ, "ENOUGH": "100000" if words[0] == "bw_mem" else "10000"}

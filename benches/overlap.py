@@ -69,7 +69,7 @@ def write(path: Path, clusters: int, entries: int) -> None:
 
 
 def read(url: str, entries: int, task: float) -> float:
-    """Give the seconds of a reading with a task."""
+    """Return the seconds of a reading with a task."""
     command = [sys.executable, "-c", READER, url, str(entries), str(task)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

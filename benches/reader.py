@@ -62,7 +62,7 @@ def describe_all(array: ak.Array, name: str) -> dict[str, dict[str, Any]]:
 
 
 def describe(array: ak.Array) -> dict[str, Any]:
-    """Give what must agree between two libraries that read the same values."""
+    """Return what must agree between two libraries that read the same values."""
     found: list[np.ndarray] = []
     shape: list[np.ndarray] = []
     numbers(ak.to_packed(array).layout, found, shape)

@@ -103,7 +103,7 @@ else:
 
 
 def programs() -> dict[str, str]:
-    """Give the program of each rival."""
+    """Return the program of each rival."""
     load = 'sapwood.open(small)["t"].arrays()'
     root = {"imports": "import ROOT", "load": ROOT_LOAD}
     return {
@@ -122,7 +122,7 @@ class Choice(NamedTuple):
 
 
 def choices(names: list[str], entries: int) -> dict[str, Choice]:
-    """Give the choices of the rows of the table. The sparse one: a thousandth of the entries at each of five places."""
+    """Return the choices, one for each row of the table. Sparse: a thousandth of the entries at each of five places."""
     starts = range(entries // 10, entries, entries // 5)
     return {
         "all": Choice([], []),
@@ -177,7 +177,7 @@ def agree(file: Path, tree: str, url: str) -> None:
 
 
 def asked(file: Path, tree: str, choice: Choice) -> int:
-    """Give the bytes of the baskets that a choice needs, as they are in the file."""
+    """Return the bytes of the baskets that a choice needs, as they are in the file."""
     import sapwood
 
     with sapwood.trace() as trace:
@@ -191,7 +191,7 @@ def asked(file: Path, tree: str, choice: Choice) -> int:
 
 
 def median(runs: list[dict[str, Any]], what: str) -> float:
-    """Give the median of a figure over the runs."""
+    """Return the median of a figure over the runs."""
     return statistics.median(run[what] for run in runs if what in run)
 
 

@@ -44,19 +44,19 @@ RATIOS = tuple(NAMES)[:6]
 
 
 def medians(workload: dict[str, Any], what: str = "wall") -> dict[str, float]:
-    """Give the median wall or processor time of each rival that states it, in seconds."""
+    """Return the median wall or processor time of each rival that states it, in seconds."""
     stated = {rival: [run[what] for run in runs if what in run] for rival, runs in workload["runs"].items()}
     return {rival: statistics.median(times) for rival, times in stated.items() if times}
 
 
 def ratio(times: dict[str, float], name: str) -> float | None:
-    """Give the quotient of two medians, as "root / sapwood" names them."""
+    """Return the quotient of two medians, as "root / sapwood" names them."""
     above, below = name.split(" / ")
     return times[above] / times[below] if above in times and below in times else None
 
 
 def verdicts(workload: dict[str, Any]) -> list[tuple[str, str, float | None, bool]]:
-    """Give (ratio, bound, measured, met) for each target of a workload."""
+    """Return (ratio, bound, measured, met) for each target of a workload."""
     times = medians(workload)
     found = []
     for name, least in workload["targets"].items():
@@ -76,7 +76,7 @@ def verdicts(workload: dict[str, Any]) -> list[tuple[str, str, float | None, boo
 
 
 def memories(workload: dict[str, Any]) -> dict[str, list[float]]:
-    """Give the peak memory of each rival in Python above the process after its imports, after each pass, in MB."""
+    """Return the peak memory of each rival in Python above the process after its imports, after each pass, in MB."""
     stated = {rival: [run["memory"] for run in runs if "memory" in run] for rival, runs in workload["runs"].items()}
     return {
         rival: [statistics.median(values) / 1e6 for values in zip(*runs, strict=True)]
@@ -97,7 +97,7 @@ def _row(cells: list[str]) -> str:
 
 
 def tables(result: dict[str, Any]) -> str:
-    """Give the tables of times and of ratios, as Markdown."""
+    """Return the tables of times and of ratios, as Markdown."""
     rivals = [name for name in LABELS if any(name in workload["runs"] for workload in result["workloads"])]
     lines = [_row(["seconds", *(LABELS[name] for name in rivals)]), _row(["---", *["---:"] * len(rivals)])]
     for workload in result["workloads"]:
@@ -204,7 +204,7 @@ def picture(result: dict[str, Any]) -> str:
 
 
 def page(result: dict[str, Any], file: str) -> str:
-    """Give docs/performance/reading.md."""
+    """Return docs/performance/reading.md."""
     host, software, settings = result["host"], result["software"], result["settings"]
     warnings = "\n".join(f"- {text}" for text in result["warnings"]) or "- none"
     return f"""# Reading whole files
@@ -266,7 +266,7 @@ WRITING = {"none": 1.8, "zlib": 1.5, "lz4": 1.0, "zstd": 1.0, "lzma": 1.0}
 
 
 def writing_row(entry: dict[str, Any], copying: float) -> list[str]:
-    """Give the cells of one data set and codec; `copying` is the time of the same without compression."""
+    """Return the cells of one data set and codec; `copying` is the time of the same without compression."""
     best, sizes, label = entry["best"], entry["sizes"], entry["label"]
     rival = "uproot" if "uproot" in best else "root"
     codec = label.split("-")[1]
@@ -320,7 +320,7 @@ def reading_back(results: list[dict[str, Any]]) -> str:
 
 
 def writing_page(result: dict[str, Any], name: str) -> str:
-    """Give the page on writing."""
+    """Return the page on writing."""
     heads = ["s", "sapwood, 1 thread", "ROOT", "ROOT ÷ ours", "1 ÷ 2 threads"]
     heads += ["ours ÷ (1.25 × compressor + copy)", "size ÷ ROOT's", "compressor alone", "memory (MB)"]
     none = {e["label"].replace("-none", ""): e["best"]["sapwood"] for e in result["results"] if "-none" in e["label"]}
@@ -353,7 +353,7 @@ start. Python {host["python"]}, sapwood {software.get("sapwood", "")} at {softwa
 
 
 def ntuple_writing_page(result: dict[str, Any], name: str) -> str:
-    """Give the page on writing RNTuples."""
+    """Return the page on writing RNTuples."""
     heads = ["s", *(f"{who}, {n}" for n in ("1 thread", "2 threads") for who in ("sapwood", "ROOT"))]
     heads += ["ROOT ÷ ours, 1 thread", "2 threads", "size ÷ ROOT's"]
     rows = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
@@ -409,7 +409,7 @@ NTUPLE_RATIOS = {
 
 
 def ntuple_table(result: dict[str, Any]) -> str:
-    """Give the tables of times and of ratios of RNTuples."""
+    """Return the tables of times and of ratios of RNTuples."""
     rivals = [name for name in NTUPLE if any(name in workload["runs"] for workload in result["workloads"])]
     lines = [_row(["seconds", *(NTUPLE[name] for name in rivals)]), _row(["---", *["---:"] * len(rivals)])]
     for workload in result["workloads"]:
@@ -437,7 +437,7 @@ def ntuple_table(result: dict[str, Any]) -> str:
 
 
 def ntuple_page(result: dict[str, Any], name: str) -> str:
-    """Give the page on reading RNTuples."""
+    """Return the page on reading RNTuples."""
     host, software = result["host"], result["software"]
     agreed = [workload["agreed"] for workload in result["workloads"]]
     pairs = sorted({pair for found in agreed for pair in found})
@@ -925,7 +925,7 @@ def newest(pattern: str) -> tuple[dict[str, Any], str] | None:
 
 
 def kept_pages() -> dict[Path, str]:
-    """Give all pages, from the newest kept results."""
+    """Return all pages, from the newest kept results."""
     found: dict[Path, str] = {}
     results = TOP / "benches" / "results"
     if reading := sorted(results.glob("reading-*.json")):

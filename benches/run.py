@@ -178,7 +178,7 @@ def compare(rivals: Rivals, workload: Workload, files: list[str]) -> dict[str, i
 
 
 def spread(runs: list[dict[str, Any]]) -> float:
-    """Give the interquartile range of the wall times over their median."""
+    """Return the interquartile range of the wall times over their median."""
     walls = [run["wall"] for run in runs]
     if len(walls) < 4:
         return (max(walls) - min(walls)) / statistics.median(walls)
@@ -187,7 +187,7 @@ def spread(runs: list[dict[str, Any]]) -> float:
 
 
 def find_warnings(result: dict[str, Any]) -> list[str]:
-    """Give the warnings that apply, of a closed list, each with advice."""
+    """Return the warnings that apply, of a closed list, each with advice."""
     found = []
     if result["host"]["load"] > 0.5:
         found.append(f"busy: the load was {result['host']['load']:.1f} at the start; run on an idle machine")

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
 def seconds(path: Path, tree: str, traced: bool) -> tuple[float, int]:
-    """Give the processor time of reading a tree, and the rows of the trace."""
+    """Return the processor time of reading a tree, and the rows of the trace."""
     import sapwood
 
     rows = 0

@@ -57,7 +57,7 @@ class All(train.Task):
 
 
 def flat(layout: Any) -> Any:
-    """Give the numbers of a column, in lists of any depth."""
+    """Return the numbers of a column, in lists of any depth."""
     while not layout.is_numpy:
         layout = layout.content
     return layout.data
@@ -260,7 +260,7 @@ def watched(command: list[str]) -> dict[str, Any]:
 
 
 def resident(pid: int | str, above: bytes = b"") -> int:
-    """Give the resident bytes of a process and all below it, which may have ended (Linux).
+    """Return the resident bytes of a process and all below it, which may have ended (Linux).
 
     `above` is the command line of a parent that starts other programs only. Until such a program has begun, its process
     has the command line and the memory of its parent, with which it is counted.
@@ -461,7 +461,7 @@ def like_nano(path: Path) -> None:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Give a table in Markdown; all columns but the first are numbers."""
+    """Return a table in Markdown; all columns but the first are numbers."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -471,7 +471,7 @@ def verdict(met: bool) -> str:
 
 
 def page(result: dict[str, Any], file: str) -> str:
-    """Give docs/performance/trains.md."""
+    """Return docs/performance/trains.md."""
     machine, software, parts = result["host"], result["software"], []
     scaled = result["scaling"]
     rows = []

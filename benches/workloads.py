@@ -40,7 +40,7 @@ class Workload:
     quick: bool = False
 
     def files(self, data: Path) -> list[Path]:
-        """Give the files, in order."""
+        """Return the files, in order."""
         found = sorted(data.glob(self.pattern))
         if not found:
             raise FileNotFoundError(f"{data / self.pattern}: make the reference files with `make peers`")

@@ -36,7 +36,7 @@ LOADED = "import ROOT; ROOT.gSystem.Load('{}');"
 
 
 def columns(kind: str, quick: bool) -> tuple[np.ndarray[Any, Any] | None, list[np.ndarray[Any, Any]]]:
-    """Give the counts of lists, if there are any, and the columns."""
+    """Return the counts of lists, if there are any, and the columns."""
     rng = np.random.default_rng(7)
     rows = {"flat": 400_000, "esd": 40_000, "event": 1500, "wide": 5000}[kind] // (4 if quick else 1)
     number = {"flat": 50, "esd": 30, "event": len(MEMBERS), "wide": 2000}[kind]

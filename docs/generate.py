@@ -19,7 +19,7 @@ NOTE = "<!-- Made by `make docs`; changes belong in the code. -->\n"
 
 
 def stub(name: str) -> tuple[str, str]:
-    """Give arguments and docstring of a function of the native module, which its stub describes."""
+    """Return arguments and docstring of a function of the native module, which its stub describes."""
     tree = ast.parse((HERE.parent / "python" / "sapwood" / "_native.pyi").read_text())
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
     arguments = ", ".join(argument.arg for argument in function.args.args)
@@ -27,7 +27,7 @@ def stub(name: str) -> tuple[str, str]:
 
 
 def signature(value: Any) -> str:
-    """Give names and defaults of a call; empty for what cannot be called."""
+    """Return names and defaults of a call; empty for what cannot be called."""
     if inspect.isbuiltin(value):
         return stub(value.__name__)[0]
     try:
@@ -40,7 +40,7 @@ def signature(value: Any) -> str:
 
 
 def indented(value: Any) -> str:
-    """Give a docstring as a block that Markdown leaves alone where it has sections."""
+    """Return a docstring as a block that Markdown leaves alone where it has sections."""
     text = stub(value.__name__)[1] if inspect.isbuiltin(value) else inspect.getdoc(value) or ""
     summary, _, rest = text.partition("\n\n")
     return f"{' '.join(summary.split())}\n\n" + (f"```text\n{rest.rstrip()}\n```\n\n" if rest else "")
@@ -60,7 +60,7 @@ def described(name: str, value: Any, level: str = "##") -> str:
 
 
 def vars_of(cls: type) -> dict[str, Any]:
-    """Give the public methods and properties that sapwood's classes give a class."""
+    """Return the public methods and properties that sapwood's classes give a class."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         if base.__module__.startswith("sapwood"):
@@ -74,7 +74,7 @@ def vars_of(cls: type) -> dict[str, Any]:
 
 
 def summary(value: Any) -> str:
-    """Give the first paragraph of a docstring on one line."""
+    """Return the first paragraph of a docstring on one line."""
     return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
 
 
@@ -110,7 +110,7 @@ def tools() -> str:
 
 
 def error_table() -> str:
-    """Give every exception, its bases and its meaning."""
+    """Return every exception, its bases and its meaning."""
     out = f"{NOTE}\n# Errors\n\n{inspect.getdoc(errors)}\n\n| Exception | is also a | meaning |\n| --- | --- | --- |\n"
     for name, cls in sorted(vars(errors).items()):
         if inspect.isclass(cls) and issubclass(cls, (Exception, Warning)) and cls.__name__ == name:
@@ -120,7 +120,7 @@ def error_table() -> str:
 
 
 def counter_table() -> str:
-    """Give every counter with the comment that defines it."""
+    """Return every counter with the comment that defines it."""
     source = (HERE.parent / "crates" / "io" / "src" / "counters.rs").read_text()
     meanings = dict(re.findall(r"    ((?:/// .*\n    )+)(\w+),", source.partition("counters! {")[2]))
     meanings = {name: " ".join(text.replace("///", "").split()) for text, name in meanings.items()}

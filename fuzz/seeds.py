@@ -34,7 +34,7 @@ def write(folder: Path, compression: Any) -> bytes:
 
 
 def objects(data: bytes) -> dict[str, list[bytes]]:
-    """Give the uncompressed objects of a file's records by class: fNbytes, fVersion, fObjlen, fKeylen, fClassName."""
+    """Return the uncompressed objects of a file's records by class: fNbytes, fVersion, fObjlen, fKeylen, fClassName."""
     found: dict[str, list[bytes]] = {}
     (at,) = struct.unpack(">i", data[8:12])
     while at + 18 < len(data):

@@ -353,7 +353,7 @@ def opened(data: bytes) -> tuple[bytes, int]:
 
 
 def samples(folder: Path, given: list[Path]) -> dict[str, bytes]:
-    """Give the files to mutate by name: those given, or the sample and the golden files."""
+    """Return the files to mutate by name: those given, or the sample and the golden files."""
     if given:
         found = {path.name: path.read_bytes() for path in given}
     else:
@@ -387,7 +387,7 @@ def steps_of(seed: int, number: int, contents: dict[str, bytes]) -> tuple[str, l
 
 
 def reason(finding: str) -> str:
-    """Give what tells findings apart: the last place in the package, and the error without its numbers."""
+    """Return what tells findings apart: the last place in the package, and the error without its numbers."""
     places = re.findall(r'sapwood/([\w/]+\.py)", line (\d+)', finding)
     last = finding.strip().splitlines()[-1]
     return f"{':'.join(places[-1]) if places else ''} {re.sub(r'[0-9]+', 'N', last)[:80]}"

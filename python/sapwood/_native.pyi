@@ -846,7 +846,7 @@ class Output:
         """Continue an existing file; `compression` None keeps its setting.
 
         `keeps` is called with the file before its records are read: it can attach checksums, and returns whether to
-        collect checksums of what is written. Other arguments are as for a new file.
+        collect checksums of later writes. Other arguments are as for a new file.
         """
     def keep_checksums(self) -> None:
         """Collect checksums of later writes."""

@@ -24,7 +24,7 @@ Item = tuple[str, str, str, str]
 
 @pytest.fixture(scope="module")
 def checker(corpus: Path) -> ModuleType:
-    """Give the corpus' own program."""
+    """Return the corpus' own program."""
     spec = importlib.util.spec_from_file_location("corpus_checker", corpus / "corpus.py")
     assert spec is not None
     assert spec.loader is not None
@@ -67,13 +67,13 @@ def found(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 
 @pytest.fixture(scope="module")
 def wanted(corpus: Path, checker: ModuleType) -> dict[Item, str]:
-    """Give the expected digest of each item."""
+    """Return the expected digest of each item."""
     return checker.items(json.loads((corpus / "expected.json").read_text()))
 
 
 @pytest.fixture(scope="module")
 def exceptions() -> dict[Item, dict[str, str]]:
-    """Give the items in which sapwood is right against the expected values."""
+    """Return the items in which sapwood is right against the expected values."""
     listed = json.loads((Path(__file__).parent / "exceptions.json").read_text())
     return {(e["file"], e["kind"], e["key"], e["name"]): e for e in listed}
 

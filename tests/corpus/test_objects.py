@@ -31,7 +31,7 @@ NOT_READ = {
 
 
 def objects(corpus: Path) -> Iterator[tuple[str, str, str, Any, list[str]]]:
-    """Give every key that holds an object: file, key, class, the object or an error, what could not be read of it."""
+    """Return every key that holds an object: file, key, class, the object or an error, what could not be read of it."""
     for path in sorted((corpus / "files").glob("*.root")):
         with sapwood.open(path) as file:
             for key, classname in file.classnames(recursive=True, cycle=True).items():

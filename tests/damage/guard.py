@@ -67,7 +67,7 @@ class Guard:
         return errors.decode(errors="replace")[-1500:]
 
     def read(self, data: bytes) -> dict[str, Any]:
-        """Give the reader's answer, or {"escaped": why} when it died or took too long."""
+        """Return the reader's answer, or {"escaped": why} when it died or took too long."""
         self.scratch.write_bytes(data)
         process = self.process or self._start()
         assert process.stdin is not None

@@ -38,7 +38,7 @@ def cut(data: bytes, length: int) -> list[Step]:
 
 
 def steps(data: bytes, other: bytes, seed: int) -> list[Step]:
-    """Give one to eight random steps; `other` is a second file to take pieces from."""
+    """Return one to eight random steps; `other` is a second file to take pieces from."""
     rng = random.Random(seed)
     found = []
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):

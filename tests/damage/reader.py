@@ -27,7 +27,7 @@ warnings.simplefilter("ignore")
 
 
 def digest(array: ak.Array) -> str:
-    """Give a hash of the values."""
+    """Return a hash of the values."""
     form, length, buffers = ak.to_buffers(ak.to_packed(array))
     state = hashlib.sha256(f"{form.to_json()} {length}".encode())
     for name in sorted(buffers):
@@ -100,7 +100,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def memory(field: str) -> int:
-    """Give a size of this process from /proc, in bytes."""
+    """Return a size of this process from /proc, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024

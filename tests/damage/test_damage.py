@@ -47,7 +47,7 @@ def write(path: Path, compression: Any) -> None:
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory, corpus_if_present: Path | None) -> dict[str, Path]:
-    """Give the files to damage: some are written here, and small ones of the corpus when it is there."""
+    """Return the files to damage: some are written here, and small ones of the corpus when it is there."""
     folder = tmp_path_factory.mktemp("samples")
     found = {}
     codecs = {
@@ -69,7 +69,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory, corpus_if_present: Path | 
 
 @pytest.fixture(scope="session")
 def guards(samples: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Guard]]:
-    """Give the guarded processes."""
+    """Return the guarded processes."""
     folder = tmp_path_factory.mktemp("scratch")
     found = [Guard(samples["plain"], folder / f"{n}.root", MEMORY, SECONDS) for n in range(WORKERS)]
     yield found
@@ -82,7 +82,7 @@ Check = Callable[[dict[str, Any]], str | None]
 
 
 def escaped(answer: dict[str, Any]) -> str | None:
-    """Give what went wrong, or None."""
+    """Return what went wrong, or None."""
     return answer.get("escaped")
 
 

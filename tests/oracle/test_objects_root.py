@@ -34,7 +34,7 @@ RECIPES = Path(__file__).parent.parent / "recipes" / "objects"
 
 @pytest.fixture(scope="module")
 def shapes(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with files of own classes, and what ROOT reads of them."""
+    """Return a folder with files of own classes, and what ROOT reads of them."""
     return recipes.make(root_python, "objects/make.py", tmp_path_factory.mktemp("shapes"))
 
 
@@ -143,7 +143,7 @@ def write_headers(path: str | Path, folder: Path) -> None:
 
 
 def reread(path: Path, folder: Path, root_python: Path, root_folder: Path, tree: str = "") -> dict[str, Any]:
-    """Give what ROOT reads of a file, or one tree, with the classes that the file describes for it, compiled."""
+    """Return what ROOT reads of a file, or one tree, with the classes that the file describes for it, compiled."""
     write_headers(f"{path}:{tree}" if tree else path, folder)
     compiled(folder, root_folder)
     command = [root_python, RECIPES / "reread.py", folder, path, folder / "read.json", *([tree] if tree else [])]
@@ -177,7 +177,7 @@ def test_root_reads_trees_with_the_classes_of_the_schema(
 
 @pytest.fixture(scope="module")
 def odd(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a file of classes that are declared otherwise than they are described."""
+    """Return a folder with a file of classes that are declared otherwise than they are described."""
     return recipes.make(root_python, "schema/make.py", tmp_path_factory.mktemp("odd"))
 
 
@@ -248,7 +248,7 @@ def test_root_reads_real_files_with_the_classes_of_the_schema(
 
 
 def seconds(library: Any, path: Path, some: int | None = None) -> tuple[float, float]:
-    """Give the processor time to open a file and list its keys, and to read (some of) the histograms, for each."""
+    """Return the processor time to open a file and list its keys, and to read (some of) the histograms, for each."""
     # What other tests have left behind is not walked over again and again by the garbage collector.
     gc.collect()
     gc.freeze()
@@ -265,7 +265,7 @@ def seconds(library: Any, path: Path, some: int | None = None) -> tuple[float, f
 
 
 def least(times: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Give the least of each of two times."""
+    """Return the least of each of two times."""
     first, second = zip(*times, strict=True)
     return min(first), min(second)
 

@@ -61,7 +61,7 @@ def make(generator: Path, kind: str, *arguments: Path | int) -> Path:
 
 
 def members(array: ak.Array, name: str = "") -> Iterator[tuple[str, ak.Array]]:
-    """Give the columns of an array by the names of members, whichever way they were split."""
+    """Return the columns of an array by the names of members, whichever way they were split."""
     if not array.fields:
         yield name, array
     for field in array.fields:
@@ -70,7 +70,7 @@ def members(array: ak.Array, name: str = "") -> Iterator[tuple[str, ak.Array]]:
 
 
 def flat(array: ak.Array) -> np.ndarray:
-    """Give all elements of lists end to end; what has fixed dimensions keeps them."""
+    """Return all elements of lists end to end; what has fixed dimensions keeps them."""
     lists = array.ndim > 1 and "var" in str(array.type).split(" * ")
     return ak.to_numpy(ak.flatten(array) if lists else array)
 

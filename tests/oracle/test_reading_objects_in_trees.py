@@ -35,25 +35,25 @@ GENERATED = ("widths", "symmetric", "byclass")
 
 @pytest.fixture(scope="module")
 def written(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder with the files that ROOT wrote, and `expected.json`."""
+    """Return the folder with the files that ROOT wrote, and `expected.json`."""
     return recipes.make(root_python, "objects_in_trees/make.py", tmp_path_factory.mktemp("objects"))
 
 
 @pytest.fixture(scope="module")
 def expected(written: Path) -> dict[str, Any]:
-    """Give {file: {tree: [object in ROOT's JSON form]}}."""
+    """Return {file: {tree: [object in ROOT's JSON form]}}."""
     found = json.loads((written / "expected.json").read_text())
     assert sorted(found) == sorted(FILES)
     return found
 
 
 def names(branch: Any) -> list[str]:
-    """Give the names that lead to a branch, from the top."""
+    """Return the names that lead to a branch, from the top."""
     return [branch.name] if branch.top_level else [*names(branch.parent), branch.name]
 
 
 def wrong_in(tree: Any, objects: list[Any]) -> list[str]:
-    """Give what differs in the parts of the first branch, and what cannot be read."""
+    """Return what differs in the parts of the first branch, and what cannot be read."""
     wrong = []
     left_out = NO_JUDGE.get(tree.name.split("_")[0], ())
     roots = [numbered({n: m for n, m in v.items() if n not in left_out} if left_out else v) for v in objects]
@@ -103,7 +103,7 @@ def test_hash_tables(written: Path) -> None:
 
 
 def widths(n: int) -> dict[str, Any]:
-    """Give the members of `Widths`: ROOT cuts those of a container that is a member to 32 bits."""
+    """Return the members of `Widths`: ROOT cuts those of a container that is a member to 32 bits."""
     plain = [-3 if i % 2 else 70000 for i in range(n)]
     byte = [1 if i % 2 else 200 for i in range(n)]
     return {
@@ -115,7 +115,7 @@ def widths(n: int) -> dict[str, Any]:
 
 
 def symmetric(n: int) -> list[int]:
-    """Give the upper half of a matrix."""
+    """Return the upper half of a matrix."""
     return [10 * column + row for row in range(n) for column in range(row, n)]
 
 

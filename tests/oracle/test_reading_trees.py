@@ -36,27 +36,27 @@ FILES = [
 
 @pytest.fixture(scope="session")
 def written(root_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the folder with the files that ROOT wrote, and `expected.json`."""
+    """Return the folder with the files that ROOT wrote, and `expected.json`."""
     return recipes.make(root_python, "reading/make.py", tmp_path_factory.mktemp("written"))
 
 
 @pytest.fixture(scope="session")
 def expected(written: Path) -> dict[str, Any]:
-    """Give {file: {tree: {"entries": n, "branches": {path: values}}}} as ROOT reads them."""
+    """Return {file: {tree: {"entries": n, "branches": {path: values}}}} as ROOT reads them."""
     found = json.loads((written / "expected.json").read_text())
     assert sorted(found) == sorted(FILES), "the recipe and this test name the same files"
     return found
 
 
 def values(array: ak.Array, like: list[Any]) -> list[Any]:
-    """Give entries as the recipe gives them: lists, or digests of very large arrays."""
+    """Return entries as the recipe gives them: lists, or digests of very large arrays."""
     if like and isinstance(like[0], str) and array.ndim > 1:
         return [hashlib.sha256(np.asarray(entry).tobytes()).hexdigest() for entry in array]
     return ak.to_list(array)
 
 
 def difference(got: list[Any], want: list[Any]) -> str | None:
-    """Give the first difference; NaN equals itself, 0.0 is not -0.0, True is not 1."""
+    """Return the first difference; NaN equals itself, 0.0 is not -0.0, True is not 1."""
     if len(got) != len(want):
         return f"{len(got)} entries, ROOT has {len(want)}"
     for entry, (ours, theirs) in enumerate(zip(got, want, strict=True)):

@@ -51,7 +51,7 @@ class Branch:
 
 
 def unread(corpus: Path) -> list[Branch]:
-    """Give the branches that hold data (baskets of their own) and that uproot cannot read."""
+    """Return the branches that hold data (baskets of their own) and that uproot cannot read."""
     expected = json.loads((corpus / "expected.json").read_text())
     found = []
     for name, file in sorted(expected.items()):
@@ -109,7 +109,7 @@ def ask(python: Path, corpus: Path, folder: Path, requests: list[Any], name: str
 
 @pytest.fixture(scope="module")
 def judged(root_python: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Branch]:
-    """Give all branches with ROOT's verdict: "equal", "differs: ...", or why there is none."""
+    """Return all branches with ROOT's verdict: "equal", "differs: ...", or why there is none."""
     branches = unread(corpus)
     folder = tmp_path_factory.mktemp("verdicts")
     by_file: dict[str, list[Branch]] = {}

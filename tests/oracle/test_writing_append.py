@@ -29,7 +29,7 @@ def look(python: Path, path: Path, name: str) -> dict[str, Any]:
 
 
 def more(rows: int) -> dict[str, Any]:
-    """Give entries for the tree that ROOT made."""
+    """Return entries for the tree that ROOT made."""
     i = np.arange(rows)
     return {
         "list": ak.unflatten(np.repeat(i, i % 9).astype(np.float32), i % 9),

@@ -68,7 +68,7 @@ def is_jagged(values: Any) -> bool:
 
 
 def flat(values: Any) -> tuple[np.ndarray[Any, Any], bytes]:
-    """Give the number of elements of each entry, and the bytes of all of them."""
+    """Return the number of elements of each entry, and the bytes of all of them."""
     if isinstance(values, list):
         texts = [text.encode() for text in values]
         return np.array([len(text) for text in texts]), b"".join(texts)
@@ -81,7 +81,7 @@ def flat(values: Any) -> tuple[np.ndarray[Any, Any], bytes]:
 
 
 def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Give numbers of which no byte is always zero."""
+    """Return numbers of which no byte is always zero."""
     if dtype == "bool":
         return rng.random(shape) < 0.5
     if dtype.startswith("float"):
@@ -94,7 +94,7 @@ def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.
 
 
 def everything(rng: np.random.Generator, entries: int) -> Table:
-    """Give data of every type that a branch takes."""
+    """Return data of every type that a branch takes."""
     table: Table = {}
     for dtype in NUMBERS:
         table[f"one_{dtype}"] = numbers(rng, dtype, (entries,))
@@ -324,7 +324,7 @@ def histograms() -> dict[str, Any]:
 
 
 def with_flow(histogram: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Give values and variances with flow bins on all sides, in ROOT's order."""
+    """Return values and variances with flow bins on all sides, in ROOT's order."""
     pads = [(int(not axis.traits.underflow), int(not axis.traits.overflow)) for axis in histogram.axes]
     return tuple(np.pad(part(flow=True), pads).T.reshape(-1) for part in (histogram.values, histogram.variances))
 

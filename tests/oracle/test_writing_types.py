@@ -28,7 +28,7 @@ def lists(rng: np.random.Generator, content: Any) -> Any:
 
 
 def table(rng: np.random.Generator) -> dict[str, Any]:
-    """Give data for containers, objects and lists of objects."""
+    """Return data for containers, objects and lists of objects."""
     many = ENTRIES * 2
     words = np.array(["", "abc", "äöü€", "y" * 255])[rng.integers(0, 4, many)].tolist()
     inner = ak.unflatten(ak.Array(rng.normal(size=200)), rng.multinomial(200, np.ones(many) / many))

@@ -37,7 +37,7 @@ def make(writer: str, path: Path, root_python: Path) -> None:
 
 
 def payloads(path: Path) -> dict[str, bytes]:
-    """Give the records of all keys, as they are in the file."""
+    """Return the records of all keys, as they are in the file."""
     data = path.read_bytes()
     with sapwood.open(path) as file:
         keys = {name: file.key(name) for name in file}

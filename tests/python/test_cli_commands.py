@@ -88,7 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the output of a run of all example tasks."""
+    """Return the output of a run of all example tasks."""
     output = tmp_path_factory.mktemp("output") / "new"
     tasks = [EXAMPLES / f"{name}.py" for name in ("dimuon", "multiplicity", "spectra")]
     printed = ran(

@@ -14,7 +14,7 @@ GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "comm
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    """Give the parsers of the subcommands; of those that have some themselves, these instead."""
+    """Return the parsers of the subcommands; of those that have some themselves, these instead."""
     found: dict[str, argparse.ArgumentParser] = {}
     for name, command in below(parser()).items():
         inner = below(command)
@@ -23,7 +23,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def below(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Give the parsers of the subcommands of a command."""
+    """Return the parsers of the subcommands of a command."""
     return next((dict(a.choices) for a in command._actions if isinstance(a, argparse._SubParsersAction)), {})
 
 
@@ -43,7 +43,7 @@ def table(command: argparse.ArgumentParser) -> str:
 
 
 def renewed(text: str) -> str:
-    """Give the guide with its tables as the parser has them now."""
+    """Return the guide with its tables as the parser has them now."""
     for name, command in commands().items():
         head = f"<!-- arguments of {name} -->\n"
         text, found = re.subn(rf"{head}\n*(\|.*\n)*\n*", lambda _: f"{head}\n{table(command)}\n", text)  # noqa: B023

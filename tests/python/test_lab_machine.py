@@ -197,7 +197,7 @@ def test_the_example_of_scaling_works_as_printed(tmp_path: Path, monkeypatch: py
 
 
 def _ranks(folder: Path, **machines: dict[str, list[float]]) -> str:
-    """Give the findings on machines with values by the round."""
+    """Return the findings on machines with values by the round."""
     store = _store(folder, **{name: dict.fromkeys(values, 0.0) for name, values in machines.items()})
     for name, values in machines.items():
         content = json.loads((store / f"{name}.json").read_text())

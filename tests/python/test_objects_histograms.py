@@ -284,7 +284,7 @@ def test_axes_that_cannot_be(stored: int, error: type[Exception]) -> None:
 
 
 def buffered(name: str, **members: Any) -> Histogram:
-    """Give a histogram with fills in its buffer, some of its members changed."""
+    """Return a histogram with fills in its buffer, some of its members changed."""
     with sapwood.open(STANDARD.with_name("buffered.root")) as file:
         return file[name].with_members(members)
 

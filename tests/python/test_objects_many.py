@@ -17,7 +17,7 @@ COUNTS = (250, 500, 1000)
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Give files with so many histograms each."""
+    """Return files with so many histograms each."""
     folder = tmp_path_factory.mktemp("many")
     made: dict[int, Path] = {}
     edges = np.linspace(0.0, 1.0, 11)

@@ -20,17 +20,17 @@ OWN = "its class has a streamer of its own, or the file is damaged"
 
 
 def streams() -> list[Any]:
-    """Give what takes a tree as an Arrow stream."""
+    """Return what takes a tree as an Arrow stream."""
     return [pyarrow.table, polars.DataFrame]
 
 
 def link(number: int, follows: Any = None, other: Any = None) -> dict[str, Any]:
-    """Give a part of a chain."""
+    """Return a part of a chain."""
     return {"fNumber": number, "fNext": follows, "fOther": other}
 
 
 def chains() -> list[dict[str, Any]]:
-    """Give what is read of the chains: None where one leads back."""
+    """Return what is read of the chains: None where one leads back."""
     rest = link(10, link(20))
     return [link(0, rest), link(1, rest), link(2, rest, rest), link(3, rest)]
 

@@ -112,7 +112,7 @@ def test_a_thousand_reads_among_faults(server: Server, local: Any) -> None:
         return chance.choice(kinds) if chance.random() < 0.1 else None
 
     def faults() -> list[tuple[int, str]]:
-        """Give what the log has: which bytes, and what happened to them."""
+        """Return what the log has: which bytes, and what happened to them."""
         bad = [(min(ranges)[0], what) for _, ranges, what in server.log if what not in ("served", "slow")]
         return [(offset, "broken" if what in ("cut", "reset") else what) for offset, what in bad]
 
@@ -274,7 +274,7 @@ def test_replicas_are_of_one_file(server: Server, path: Path, local: Any) -> Non
 
 
 def another(data: bytes) -> bytes:
-    """Give another file of the same size: of another UUID, and other numbers."""
+    """Return another file of the same size: of another UUID, and other numbers."""
     with sapwood.open(data) as file:
         place = data.index(bytes.fromhex(file.file.uuid.hex))
     return data[:place] + bytes(16) + bytes(byte ^ 1 for byte in data[place + 16 :])

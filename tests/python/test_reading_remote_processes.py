@@ -152,7 +152,7 @@ print(*errors, took < (8 if {how!r} == "deadline" else 4), fetching())
 
 @pytest.fixture(scope="module")
 def between(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Give a file with a histogram in the middle, far from what is read when it is opened."""
+    """Return a file with a histogram in the middle, far from what is read when it is opened."""
     path = tmp_path_factory.mktemp("between") / "between.root"
     numbers = {"x": np.random.default_rng(1).normal(size=100_000)}
     with sapwood.recreate(path, compression=None) as out:

@@ -40,7 +40,7 @@ class Served(NamedTuple):
     folder: Path
 
     def get(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> tuple[int, Any, bytes]:
-        """Give status, headers and body of an answer."""
+        """Return status, headers and body of an answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, headers=headers or {})
@@ -50,7 +50,7 @@ class Served(NamedTuple):
             connection.close()
 
     def page(self, path: str) -> str:
-        """Give a page that must be there."""
+        """Return a page that must be there."""
         status, headers, body = self.get(path)
         assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8"), body
         return body.decode()
@@ -306,7 +306,7 @@ def test_hostile_requests_are_refused(served: Served) -> None:
 
 
 def asked(app: Any, path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
-    """Give the answer of an application that no server runs."""
+    """Return the answer of an application that no server runs."""
     plain, _, query = path.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": "GET",

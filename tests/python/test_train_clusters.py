@@ -45,7 +45,7 @@ class Waits(Task):
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """Give the command of a run that waits behind some entries for the file `gate`."""
+    """Return the command of a run that waits behind some entries for the file `gate`."""
     for number in range(FILES):
         with sapwood.recreate(tmp_path / f"f{number}.root") as file:
             tree = file.mktree("t", {"event": "int64"}, auto_flush=10)

@@ -60,7 +60,7 @@ def dask() -> Iterator[Dask]:
 
 @pytest.fixture(scope="module")
 def taskvine() -> Iterator[Any]:
-    """Give a manager of a stand-in for TaskVine with two workers."""
+    """Return a manager of a stand-in for TaskVine with two workers."""
     with taskvine_stand_in.installed(2) as manager:
         yield manager
 

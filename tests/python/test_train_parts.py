@@ -34,24 +34,24 @@ class Branches(dict):
     """Stands for a tree: names and arrays."""
 
     def keys(self) -> list[str]:
-        """Give all names."""
+        """Return all names."""
         return list(super().keys())
 
     def block(self) -> Block:
-        """Give all arrays as they are read."""
+        """Return all arrays as they are read."""
         return Block({name: ak.to_layout(array) for name, array in self.items()}, 3)
 
 
 @pytest.fixture
 def polar() -> Branches:
-    """Give a tree with momenta in polar coordinates."""
+    """Return a tree with momenta in polar coordinates."""
     pt = ak.Array([[3.0, 5.0], [], [2.0]])
     return Branches({"Muon_pt": pt, "Muon_phi": pt * 0.0, "Muon_eta": pt * 0.0, "nMuon": np.array([2, 0, 1])})
 
 
 @pytest.fixture
 def pairs() -> Branches:
-    """Give a tree with two muons per event, each a column."""
+    """Return a tree with two muons per event, each a column."""
     return Branches({"px1": np.array([1.0, 2.0, 3.0]), "px2": np.array([4.0, 5.0, 6.0])})
 
 

@@ -70,7 +70,7 @@ class Even(train.Task):
 
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the file of the tasks of the train that all sites run."""
+    """Return the file of the tasks of the train that all sites run."""
     path = tmp_path_factory.mktemp("tasks") / "tasks.py"
     path.write_text(TASKS)
     return path
@@ -83,7 +83,7 @@ def results(outcome: train.Run) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def expected(tasks: Path, folder: Path) -> dict[str, dict[str, Any]]:
-    """Give what the train finds on one thread of this process."""
+    """Return what the train finds on one thread of this process."""
     found = results(train.run(train.load_tasks(tasks), folder, step_size=10, threads=1, read_ahead=0))
     assert found["sums"]["n"] == FILES * ENTRIES and found["even"]["n"] == FILES * ENTRIES // 2
     return found
@@ -224,7 +224,7 @@ class Pool:
         self._thread.start()
 
     def ad(self, job: int) -> dict[str, str]:
-        """Give what was submitted, with its macros filled in."""
+        """Return what was submitted, with its macros filled in."""
         given = dict(re.findall(r"(?m)^([\w.]+) = (.*)$", (self.place / f"{job}.ad").read_text()))
         known = {"$(ClusterId)": str(job), "$(ProcId)": "0", "$F(MY.JobId)": f"{job}.0"}
         return {name: functools.reduce(lambda t, m: t.replace(*m), known.items(), text) for name, text in given.items()}

@@ -105,7 +105,7 @@ std::string object_text(TBranch *branch, TBranch *part, Long64_t entry)
 
 
 def leaf_values(branch: Any) -> list[list[float]]:
-    """Give the values of each leaf."""
+    """Return the values of each leaf."""
     found = []
     for leaf in branch.GetListOfLeaves():
         floating = str(leaf.GetTypeName()) in ("Float_t", "Double_t", "Float16_t", "Double32_t")
@@ -126,7 +126,7 @@ def parsed(text: str) -> Any:
 
 
 def answer(tree: Any, top: int, path: list[int] | None) -> dict[str, Any]:
-    """Give the values of a branch in some entries."""
+    """Return the values of a branch in some entries."""
     part = branch = tree.GetListOfBranches()[top]
     for place in path or []:
         part = part.GetListOfBranches()[place]

@@ -18,7 +18,7 @@ ROOT.gROOT.SetBatch(True)
 
 
 def leaf_values(tree: ROOT.TTree, branch: ROOT.TBranch) -> list[float]:
-    """Give the values of the one leaf of a branch."""
+    """Return the values of the one leaf of a branch."""
     leaf = branch.GetListOfLeaves()[0]
     values = []
     for entry in range(tree.GetEntries()):
@@ -28,7 +28,7 @@ def leaf_values(tree: ROOT.TTree, branch: ROOT.TBranch) -> list[float]:
 
 
 def drawn(tree: ROOT.TTree, formula: str) -> list[float]:
-    """Give the values of a formula."""
+    """Return the values of a formula."""
     tree.SetEstimate(tree.GetEntries() * 100)
     count = tree.Draw(formula, "", "goff")
     if count < 0:

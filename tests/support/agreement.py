@@ -42,7 +42,7 @@ def numbered(tree: Any) -> Any:
 
 
 def difference(ours: Any, root: Any, above: tuple[Any, ...] = ()) -> str | None:
-    """Give the first difference; a member that ROOT could not write raises CannotJudgeError."""
+    """Return the first difference; a member that ROOT could not write raises CannotJudgeError."""
     if isinstance(root, str) and root == UNKNOWN:
         raise CannotJudgeError("ROOT has no dictionary for it")
     if ours is None and any(root is one for one in above):
@@ -73,7 +73,7 @@ def difference(ours: Any, root: Any, above: tuple[Any, ...] = ()) -> str | None:
 
 
 def unwrapped(root: dict[str, Any]) -> Any:
-    """Give what stands inside ROOT's collections, arrays and strings."""
+    """Return what stands inside ROOT's collections, arrays and strings."""
     name = str(root.get("_typename", ""))
     if "arr" in root and name in COLLECTIONS:
         return root["arr"]
@@ -147,7 +147,7 @@ def part_difference(names: list[str], unordered: bool, ours: Any, root: Any) -> 
 
 
 def own_bits(value: Any) -> Any:
-    """Give the bits of one object or of several."""
+    """Return the bits of one object or of several."""
     return [own_bits(item) for item in value] if isinstance(value, list) else value & OWN_BITS
 
 
@@ -163,7 +163,7 @@ def of_base(ours: Any, root: Any) -> Any:
 
 
 def step(root: Any, name: str) -> tuple[Any, bool]:
-    """Give a member, or that of all elements of a collection, and whether it is a base: the object itself."""
+    """Return a member, or that of all elements of a collection, and whether it is a base: the object itself."""
     if isinstance(root, dict):
         root = unwrapped(root)
     if isinstance(root, list):

@@ -33,7 +33,7 @@ class StoredFakeField:
 
     @property
     def type(self) -> columns.Type | None:
-        """Give the type of the column."""
+        """Return the type of the column."""
         return None if self.column is None else columns.type_of(self.column)
 
     @property
@@ -152,7 +152,7 @@ class FakeFile:
         self._tables = {name: FakeTable(stored, self) for name, stored in tables.items()}
 
     def __getitem__(self, name: str) -> FakeTable:
-        """Give a table."""
+        """Return a table."""
         return self._tables[name]
 
     def counters(self) -> dict[str, int]:
@@ -192,10 +192,10 @@ class FakeTable(ReadableTable):
 
     @property
     def file(self) -> Any:
-        """Give the file."""
+        """Return the file."""
         return self._file
 
     @property
     def object_path(self) -> str:
-        """Give the path in the file."""
+        """Return the path in the file."""
         return f"/{self.name};1"

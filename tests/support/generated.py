@@ -23,7 +23,7 @@ class Random3:
         self.next = 0
 
     def take(self, n: int) -> np.ndarray:
-        """Give the next `n` numbers."""
+        """Return the next `n` numbers."""
         while len(self.numbers) < self.next + n:
             words = self.bits.random_raw(BLOCK)
             words = words[words != 0]
@@ -37,18 +37,18 @@ class Random3:
         return float(self.take(1)[0])
 
     def integer(self, limit: int) -> int:
-        """Give an integer below a limit (`TRandom::Integer`)."""
+        """Return an integer below a limit (`TRandom::Integer`)."""
         return int(limit * self.one())
 
     def poisson(self, mean: float) -> int:
-        """Give a Poisson number of a mean below 25 (`TRandom::Poisson`): factors until their product is small."""
+        """Return a Poisson number of a mean below 25 (`TRandom::Poisson`): factors until their product is small."""
         n, product, least = 0, self.one(), math.exp(-mean)
         while product > least:
             n, product = n + 1, product * self.one()
         return n
 
     def gauss(self, mean: float = 0, sigma: float = 1) -> float:
-        """Give a normal number by the acceptance-complement ratio (W. Hörmann, G. Derflinger 1990; `TRandom::Gaus`)."""
+        """Return a normal number (acceptance-complement ratio; W. Hörmann, G. Derflinger 1990; `TRandom::Gaus`)."""
         return mean + sigma * self._normal()
 
     def _normal(self) -> float:
@@ -91,7 +91,7 @@ def each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
 
 
 def tracks(numbers: np.ndarray) -> Columns:
-    """Give the members of tracks (`fillTrack`), for which three random numbers each were drawn."""
+    """Return the members of tracks (`fillTrack`), for which three random numbers each were drawn."""
     single = np.float32
     first, second, third = numbers.reshape(-1, 3).T
     angle = second * 6.28318530717958623
@@ -121,7 +121,7 @@ def tracks(numbers: np.ndarray) -> Columns:
 
 
 def event_chunks(size: int) -> Iterator[Columns]:
-    """Give the events of `genEvent`, some at a time, by member; lists as their counts and all their elements."""
+    """Return the events of `genEvent`, some at a time, by member; lists as their counts and all their elements."""
     random, number = Random3(7), 0
     contents = np.zeros(102)
     sums = np.zeros(3)
@@ -165,7 +165,7 @@ def event_chunks(size: int) -> Iterator[Columns]:
 
 
 def plain_chunks(size: int) -> Iterator[Columns]:
-    """Give the events of `genPlain` in the same way."""
+    """Return the events of `genPlain` in the same way."""
     random, number = Random3(7), 0
     while True:
         counts, draws = [], []
@@ -182,7 +182,7 @@ def plain_chunks(size: int) -> Iterator[Columns]:
 
 
 def stl_entries(count: int) -> list[dict[str, Any]]:
-    """Give the entries of `genStl`."""
+    """Return the entries of `genStl`."""
     random = Random3(17)
 
     def rounded() -> float:

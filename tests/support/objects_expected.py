@@ -21,7 +21,7 @@ MOMENTS = [
 
 
 def in_roots_order(cells: Any) -> np.ndarray[Any, Any]:
-    """Give the cells of a histogram as ROOT numbers them: x runs fastest."""
+    """Return the cells of a histogram as ROOT numbers them: x runs fastest."""
     return np.asarray(cells).T.ravel()
 
 
@@ -268,7 +268,7 @@ def as_root(value: Any) -> Any:
 
 
 def differences(want: Any, got: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """Give where two values of JSON differ, and what they are there. ROOT writes a float with a few digits."""
+    """Return where two values of JSON differ, and what they are there. ROOT writes a float with a few digits."""
     if isinstance(want, dict) and isinstance(got, dict):
         pairs = {f".{key}": (want.get(key, MISSING), got.get(key, MISSING)) for key in (*want, *got)}
     elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got):

@@ -179,7 +179,7 @@ class _Requests:
         self.http: bool | None = None
 
     def __call__(self, piece: bytes) -> list[tuple[bytes, str | None]]:
-        """Give what is to be handed on, and what befalls it."""
+        """Return what is to be handed on, and what befalls it."""
         buffer, whole = self.buffer, self.proxy.fault is None
         parts: list[tuple[bytes, str | None]] = [(piece, None)] if whole else []
         buffer.extend(piece)

@@ -112,7 +112,7 @@ class FakeBranch:
 
     @property
     def type(self) -> columns.Type | None:
-        """Give the type of the column."""
+        """Return the type of the column."""
         return None if self.column is None else columns.type_of(self.column)
 
     @property
@@ -135,7 +135,7 @@ class FakeTree:
     borders: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Give every branch its number."""
+        """Return every branch its number."""
         self.branches: list[FakeBranch] = []
         self._add(self.top, None)
 
@@ -146,14 +146,14 @@ class FakeTree:
             self._add(branch.below, branch.index)
 
     def clusters(self) -> list[int]:
-        """Give the borders, of one cluster unless others were given."""
+        """Return the borders, of one cluster unless others were given."""
         return self.borders or [0, self.num_entries]
 
     def whole(self, parts: bool) -> None:
         """Leave it to the branches."""
 
     def bytes_between(self, indexes: list[int], start: int, stop: int) -> float:
-        """Give the share of the entries in the bytes."""
+        """Return the share of the entries in the bytes."""
         share = (stop - start) / self.num_entries if self.num_entries else 0
         return share * sum(self.branches[index].total_bytes for index in indexes)
 

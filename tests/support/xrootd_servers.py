@@ -43,14 +43,14 @@ def program(name: str) -> str:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """Give a folder with a short name: sockets lie in it, whose names must not be long."""
+    """Return a folder with a short name: sockets lie in it, whose names must not be long."""
     with tempfile.TemporaryDirectory(prefix="xrd", dir="/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
 
 def hand_over(path: Path) -> None:
-    """Give everything below to the user that servers run as; root may not run them."""
+    """Return everything below to the user that servers run as; root may not run them."""
     if os.geteuid() == 0:
         for one in [path, *path.rglob("*")]:
             shutil.chown(one, "xrootd", "xrootd")

@@ -230,7 +230,7 @@ impl Output {
     }
 
     /// Continues an existing file. `keeps`, called with the file before its records are read, attaches checksums to it,
-    /// and returns whether to collect checksums of what is written.
+    /// and returns whether to collect checksums of later writes.
     #[staticmethod]
     #[pyo3(signature = (path, compression, utc_offset, datime, commit_every, keeps))]
     fn update(
@@ -273,7 +273,7 @@ impl Output {
     fn check_free(&self) -> PyResult<()> {
         self.check_stream().map_err(raise)
     }
-    /// Collects checksums of what is written from now on.
+    /// Collects checksums of later writes.
     fn keep_checksums(&self, py: Python<'_>) -> PyResult<()> {
         self.alone(py, |inner| {
             inner.file.keep_checksums(Written::default());

@@ -12,7 +12,7 @@ from sapwood.errors import ArgumentError
 
 
 class Joining(NamedTuple):
-    """What is joined, for messages: the name of the field, the file of each array, and what to do instead."""
+    """The context of messages: the name of the field, the file of each array, and what to do instead."""
 
     name: str = ""
     files: Sequence[str] = ()

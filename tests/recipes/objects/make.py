@@ -62,14 +62,14 @@ def declare_json() -> None:
 
 
 def as_json(path: Path) -> dict[str, Any]:
-    """Give every object of a file as ROOT's JSON."""
+    """Return every object of a file as ROOT's JSON."""
     file = ROOT.TFile.Open(str(path))
     keys = [key for key in file.GetListOfKeys() if str(key.GetClassName()) != "TTree"]
     return {str(key.GetName()): json.loads(str(ROOT.key_as_json(key))) for key in keys}
 
 
 def trees_as_json(path: Path, only: str = "", entries: int = 10) -> dict[str, list[Any]]:
-    """Give what the topmost branches of all trees, or one, hold at first as ROOT's JSON: {tree/branch: [...]}."""
+    """Return what the topmost branches of all trees, or one, hold at first as ROOT's JSON: {tree/branch: [...]}."""
     file = ROOT.TFile.Open(str(path))
     found = {}
     trees = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]

@@ -21,7 +21,7 @@ WRITTEN: dict[str, dict[str, Any]] = {}
 
 
 def doubles(*values: float) -> array.array[float]:
-    """Give values as ROOT takes them."""
+    """Return values as ROOT takes them."""
     return array.array("d", values)
 
 

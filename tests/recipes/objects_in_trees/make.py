@@ -78,13 +78,13 @@ def load(library: Path) -> Any:
 
 
 def count(root: Any, path: Path, name: str) -> int:
-    """Give the number of entries of a tree."""
+    """Return the number of entries of a tree."""
     file = root.TFile.Open(str(path))
     return int(file.Get(name).GetEntries())
 
 
 def as_json(root: Any, path: Path) -> dict[str, list[Any]]:
-    """Give every entry of every tree as ROOT's JSON, null for a tree on which ROOT crashes."""
+    """Return every entry of every tree as ROOT's JSON, null for a tree on which ROOT crashes."""
     file = root.TFile.Open(str(path))
     names = [str(key.GetName()) for key in file.GetListOfKeys() if str(key.GetClassName()) == "TTree"]
     file.Close()

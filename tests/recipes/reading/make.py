@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 
 
 def shape(branch: Any, leaf: Any) -> list[int]:
-    """Give the fixed dimensions of a leaf."""
+    """Return the fixed dimensions of a leaf."""
     title = branch.GetName() if isinstance(branch, ROOT.TBranchElement) else leaf.GetTitle()
     return [int(size) for size in re.findall(r"\[(\d+)\]", str(title))]
 
@@ -75,7 +75,7 @@ def counted(branch: Any, leaf: Any) -> bool:
 
 
 def leaf_value(branch: Any, leaf: Any) -> Any:
-    """Give the value of a leaf in the entry that is loaded."""
+    """Return the value of a leaf in the entry that is loaded."""
     if leaf.ClassName() == "TLeafC":
         codes = [int(leaf.GetValue(k)) & 255 for k in range(leaf.GetLen())]
         return bytes([*codes, 0]).split(b"\0")[0].decode("latin-1")
@@ -103,13 +103,13 @@ def is_number(branch: Any, leaf: Any) -> bool:
 
 
 def counted_member(tree: Any, name: str, counter: str) -> list[float]:
-    """Give a counted array of the object that ROOT has filled (its leaf does not find a counter with a dotted name)."""
+    """Return a counted array of the object that ROOT has filled (its leaf finds no counter with a dotted name)."""
     values, count = member(tree, name), member(tree, counter)
     return [float(values[k]) for k in range(count)]
 
 
 def member(tree: Any, name: str) -> Any:
-    """Give a string or collection of the entry that is loaded, from the object that ROOT has filled."""
+    """Return a string or collection of the entry that is loaded, from the object that ROOT has filled."""
     top = next(iter(tree.GetListOfBranches()))
     if tree.GetBranch(name) and name in {str(b.GetName()) for b in tree.GetListOfBranches()}:
         return getattr(tree, name)
@@ -120,7 +120,7 @@ def member(tree: Any, name: str) -> Any:
 
 
 def branches(holder: Any, path: str = "") -> Any:
-    """Give (path, branch) of every branch that has no branches below it."""
+    """Return (path, branch) of every branch that has no branches below it."""
     for branch in holder.GetListOfBranches():
         below = f"{path}{branch.GetName()}"
         if branch.GetListOfBranches().GetEntries():
@@ -162,7 +162,7 @@ def read_tree(tree: Any) -> dict[str, Any]:
 
 
 def trees(directory: Any, path: str = "") -> Any:
-    """Give (path with cycle, tree) of every tree."""
+    """Return (path with cycle, tree) of every tree."""
     for key in directory.GetListOfKeys():
         if str(key.GetClassName()).startswith("TDirectory"):
             yield from trees(key.ReadObj(), f"{path}{key.GetName()}/")

@@ -24,7 +24,7 @@ CLUSTER = 1000
 
 
 def chunk(start: int, stop: int) -> dict[str, Any]:
-    """Give entries."""
+    """Return entries."""
     x = np.arange(start, stop)
     lists = ak.unflatten(np.repeat(x, x % 5), x % 5)
     return {"x": x, "j": lists, "o": ak.zip({"a": x.astype(np.float32), "b": lists}, depth_limit=1, with_name="Kept")}
