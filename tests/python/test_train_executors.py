@@ -28,9 +28,9 @@ import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.pages.run import render
-from sapwood.train.execution import engine, executors, forking, worker
+from sapwood.train.execution import clusters, engine, forking, worker
+from sapwood.train.execution.clusters import Dask
 from sapwood.train.execution.executors import (
-    Dask,
     Futures,
     Processes,
     TaskVine,
@@ -257,9 +257,9 @@ class NoWorkers:
 @pytest.mark.timeout(60)
 def test_a_run_without_dask_workers_says_so_and_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = SimpleNamespace(Client=NoWorkers)
-    monkeypatch.setattr(executors, "_distributed", lambda: distributed)
-    monkeypatch.setattr(executors, "_WORD", 0.5)
-    monkeypatch.setattr(executors, "_PATIENCE", 1.0)
+    monkeypatch.setattr(clusters, "_distributed", lambda: distributed)
+    monkeypatch.setattr(clusters, "_WORD", 0.5)
+    monkeypatch.setattr(clusters, "_PATIENCE", 1.0)
     cluster = NoWorkers()
     lost = Dask(cluster, owned=cluster)
     with (
@@ -281,8 +281,8 @@ class NeverWorkers(NoWorkers):
 def test_a_run_that_gets_no_dask_worker_says_so_and_ends_if_it_has_a_limit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NeverWorkers))
-    monkeypatch.setattr(executors, "_FIRST_WORD", 0.5)
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(Client=NeverWorkers))
+    monkeypatch.setattr(clusters, "_FIRST_WORD", 0.5)
     cluster = NeverWorkers()
     with (
         pytest.warns(
@@ -337,8 +337,8 @@ def test_jobs_that_end_before_their_workers_come_are_submitted_again(
     (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{known}'\n")
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=EndedJobs))
-    monkeypatch.setattr(executors, "_ASKED_AGAIN", 0.2)
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(Client=EndedJobs))
+    monkeypatch.setattr(clusters, "_ASKED_AGAIN", 0.2)
     cluster = EndedJobs()
     dask = Dask(cluster, name="slurm", owned=cluster, patience=3)
     with warnings.catch_warnings(record=True) as told, pytest.raises(SapwoodError) as failed:
@@ -379,9 +379,9 @@ def test_a_run_whose_node_is_down_ends_and_names_it(
         (tmp_path / command).write_text(f"#!/bin/sh\nprintf '{text}\\n'\n")
         (tmp_path / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=LostNode))
-    monkeypatch.setattr(executors, "_PATIENCE", 1.0)
-    monkeypatch.setattr(executors, "_WORD", 0.5)
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(Client=LostNode))
+    monkeypatch.setattr(clusters, "_PATIENCE", 1.0)
+    monkeypatch.setattr(clusters, "_WORD", 0.5)
     cluster = LostNode()
     dask = Dask(cluster, name="slurm", owned=cluster, patience=seconds)
     with (
@@ -394,11 +394,11 @@ def test_a_run_whose_node_is_down_ends_and_names_it(
 def test_the_time_without_dask_workers_is_counted_from_the_begin_of_a_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NoWorkers))
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(Client=NoWorkers))
     idle = Dask(NoWorkers(), patience=100)
     assert idle.slots == 1
     now = time.monotonic()
-    monkeypatch.setattr(executors.time, "monotonic", lambda: now + 1000)
+    monkeypatch.setattr(clusters.time, "monotonic", lambda: now + 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert idle.slots == 1  # an adaptive cluster has none at the begin of its next run
@@ -416,7 +416,7 @@ class NoScheduler(NoWorkers):
 
 @pytest.mark.timeout(60)
 def test_a_run_whose_dask_scheduler_ends_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_distributed", lambda: SimpleNamespace(Client=NoScheduler))
+    monkeypatch.setattr(clusters, "_distributed", lambda: SimpleNamespace(Client=NoScheduler))
     with pytest.raises(SapwoodError, match="the Dask scheduler is gone"):
         train.run(Fill(), folder, executor=Dask(NoScheduler()), step_size=10)
 
@@ -459,9 +459,9 @@ def test_a_dask_cluster_is_started_again_if_its_address_was_not_written_yet(fail
 
     if failures > 2:
         with pytest.raises(SapwoodError, match="Cluster failed to start"):
-            executors._cluster(started, {"n_workers": 1})  # pyright: ignore[reportPrivateUsage]
+            clusters._cluster(started, {"n_workers": 1})  # pyright: ignore[reportPrivateUsage]
     else:
-        assert executors._cluster(started, {"n_workers": 1}) == {"n_workers": 1}  # pyright: ignore[reportPrivateUsage]
+        assert clusters._cluster(started, {"n_workers": 1}) == {"n_workers": 1}  # pyright: ignore[reportPrivateUsage]
     assert not left
 
 

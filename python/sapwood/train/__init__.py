@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from sapwood.train.account.record import FileRecord, Run, Skipped, TaskRecord
     from sapwood.train.data.catalogue import Catalogue, TreeInfo
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
+    from sapwood.train.execution.clusters import Dask
     from sapwood.train.execution.dryrun import Estimate, estimate
     from sapwood.train.execution.executors import (
-        Dask,
         Executor,
         Futures,
         Processes,
@@ -108,8 +108,8 @@ __getattr__, __dir__ = lazily(
         "sapwood.train.task.columns": ("Columns",),
         "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
         "sapwood.train.execution.dryrun": ("Estimate", "estimate"),
+        "sapwood.train.execution.clusters": ("Dask",),
         "sapwood.train.execution.executors": (
-            "Dask",
             "Executor",
             "Futures",
             "Processes",

@@ -32,8 +32,9 @@ from sapwood.train.data.catalogue import Catalogue, TreeInfo, look
 from sapwood.train.data.dataset import Dataset, Source
 from sapwood.train.data.friends import ReplacedFriendError
 from sapwood.train.execution.checkpoint import Checkpoint
+from sapwood.train.execution.clusters import Dask
 from sapwood.train.execution.engine import Engine
-from sapwood.train.execution.executors import Dask, Executor
+from sapwood.train.execution.executors import Executor
 from sapwood.train.execution.moving import Mover, short_run
 from sapwood.train.execution.parts import Outcome, Part, RunInfo, this_process
 from sapwood.train.execution.pickling import UnsendableError, sealed
