@@ -72,14 +72,13 @@ damage: build ## damaged files, 5,000 mutations with a fixed seed: an error or a
 fuzz: build ## replay the fuzz targets' seeds with a fixed number of mutations, without libFuzzer
 	$(BIN)/python fuzz/seeds.py
 	cd fuzz && cargo build --release --no-default-features --quiet --bin replay
-	$(MAKE) -j2 fuzz-replay fuzz-surface
-	$(MAKE) fuzz-answers
+	$(MAKE) -j3 fuzz-replay fuzz-surface fuzz-answers
 
 fuzz-replay:
 	cd fuzz && cargo run --release --no-default-features --quiet --bin replay -- --seed 1 --mutations 100000 seeds
 
 fuzz-surface:
-	$(BIN)/python fuzz/surface.py --seed 1 --seconds 150 --mutations 400
+	$(BIN)/python fuzz/surface.py --seed 1 --seconds 120 --mutations 400
 
 fuzz-answers:
 	$(BIN)/python fuzz/answers.py --seed 1 --seconds 25 --mutations 100
