@@ -1,7 +1,7 @@
 """Reads a tree with sapwood or uproot, which share their API, and prints one line of JSON.
 
 reader.py ENGINE arrays|again|iterate|sums|digest TREE [-b BRANCH]... [--library ak|np|pd] [--ranges A:B,...]
-          [--passes N] FILE...
+          [--passes N] [--wait] FILE...
 
 - arrays (of all entries or of each range), iterate and sums (of every branch) give the time from opening the first file
   to the last value, and the peak of the process's memory above that after the imports (iterate: after each pass).
@@ -9,6 +9,7 @@ reader.py ENGINE arrays|again|iterate|sums|digest TREE [-b BRANCH]... [--library
 - again: the same as arrays, after one reading whose arrays were deleted.
 - digest gives, for every branch and every member of an object in it, a hash of the values (bit for bit, whatever their
   layout), the number of numbers, their sum and the sum of their magnitudes.
+- With `--wait`, it prints "ready" when all is imported, and begins when it is sent a line.
 
 For sapwood, the times of storage, decompression and decoding are also given, and, of the whole reading, the time in the
 system and the pages that it provided.
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--library", default="ak")
     parser.add_argument("--ranges", default="")
     parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--wait", action="store_true")
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()
     library = importlib.import_module(args.engine)
@@ -100,6 +102,9 @@ def main() -> None:
     ranges = [tuple(map(int, pair.split(":"))) for pair in args.ranges.split(",") if pair]
     if args.mode == "again":
         library.concatenate(places, **how)
+    if args.wait:
+        print("ready", flush=True)
+        sys.stdin.readline()
     before, peaks = peak(), []
     at_first = resource.getrusage(resource.RUSAGE_SELF)
     begin, cpu = time.perf_counter(), time.process_time()
