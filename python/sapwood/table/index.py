@@ -13,7 +13,7 @@ All numbers are little-endian. Only the blocks that a query needs are read.
 
 Some formats can store the index in the data file itself: a table of zones, each with its entries and the statistics of
 each field in them. Entries without a zone, which were added later, are always read. An index beside the file takes
-precedence.
+precedence if it belongs to the file.
 """
 
 from __future__ import annotations
@@ -37,13 +37,12 @@ import numpy as np
 from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.storage.placing import INDEX as SUFFIX
 from sapwood.table.cache import hold, release
 from sapwood.table.identity import identity_of, places_of, sample_of, touched
 from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
-SUFFIX = ".sapwood-index"
-"""The suffix that the name of an index adds to that of its file."""
 _MAGIC = b"SAPWIDX2"
 _HEAD = struct.Struct("<8sQQ")
 """Magic, bytes of the header, and its hash."""
@@ -544,19 +543,23 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
 
     Fields with these `names` are read with it.
     """
-    if table.file.is_far:
-        return _in_file(table, names)
+    found = None if table.file.is_far else _find_beside(table, names)
+    return _in_file(table, names) if found is None else found
+
+
+def _find_beside(table: Table, names: Sequence[str]) -> Zones | None:
+    """Return the index beside the file of a table; None if there is none that can be used."""
     path = f"{table.file.file_path}{SUFFIX}"
     try:
         number = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return _in_file(table, names)
+        return None
     except OSError as error:
         return _not_used(path, f"it cannot be opened ({error})")
     try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            return _in_file(table, names)
+            return None
         if why := _distrust(about.st_uid, table):
             return _not_used(path, why)
         return _beside(number, path, table, names)
