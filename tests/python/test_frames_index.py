@@ -113,11 +113,12 @@ def test_values_are_bounded_alike_while_writing_and_zone_by_zone(form: str, tmp_
                 table.extend({"x": values[start:stop]})
         with sapwood.open(f"{path}:t") as table:
             known = index.find(table)
+            if (form, name) == ("tree", "nested"):
+                assert known is None  # lists of lists in a tree are not looked at while they are written
+                continue
             assert known is not None, name
             assert known.edges == table.clusters and len(known.edges) > min(3, len(values) // cluster)
-            fields = index.indexable(table)
-            # Lists of lists in a tree are not looked at while they are written.
-            assert set(known.fields) == (set() if (form, name) == ("tree", "nested") else set(fields)), name
+            assert set(known.fields) == set(index.indexable(table)), name
             for field, collected in known.fields.items():
                 whole = table[field].array(library="ak")
                 expected = index.FieldZones.of(collected.low.dtype, len(known.edges) - 1)
@@ -444,6 +445,15 @@ def test_several_trees_of_a_file_have_an_index_each(tmp_path: Path) -> None:
             assert len(table.arrays(cut=cut)) == 0 and table.explain(cut=cut).entries_skipped == 10
 
 
+def keeping_index(path: Path, change: Any) -> None:
+    """Change a file as a program does that does not know of the index beside it."""
+    beside = Path(f"{path}{index.SUFFIX}")
+    kept = beside.read_bytes() if beside.exists() else None
+    change(path)
+    if kept is not None:
+        beside.write_bytes(kept)
+
+
 def rewrite_other_values(path: Path) -> None:
     write(path, {**DATA, "sorted": DATA["sorted"][::-1]}, compression=None, reproducible=True)
 
@@ -453,7 +463,7 @@ def test_an_index_of_a_replaced_file_is_not_used(tmp_path: Path) -> None:
     write(path, compression=None, reproducible=True)
     before = path.stat()
     make_index(path)
-    rewrite_other_values(path)
+    keeping_index(path, rewrite_other_values)
     # UUID, size and the places of all baskets are the same.
     assert path.stat().st_size == before.st_size
     with sapwood.open(f"{path}:t") as table, pytest.warns(SapwoodWarning, match="changed after it was made"):
@@ -463,7 +473,7 @@ def test_an_index_of_a_replaced_file_is_not_used(tmp_path: Path) -> None:
 def spoofed(path: Path, change: Any) -> None:
     """Change a file, and set its time to what it was before."""
     before = path.stat()
-    change(path)
+    keeping_index(path, change)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = path.stat()
     assert (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)

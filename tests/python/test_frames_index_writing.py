@@ -101,7 +101,7 @@ def test_a_zone_is_a_cluster(tmp_path: Path, kind: str, size: str, pieces: list[
     if ends and len(pieces) > 3:
         assert pieces[2] in found.edges
     if size == "entries" or (size == "bytes" and len(pieces) > 100):
-        assert len(found.edges) > 5
+        assert len(found.edges) > 4
 
 
 @KINDS
@@ -264,7 +264,7 @@ def test_a_file_that_is_replaced_takes_its_index_and_checksums_with_it(
         assert skipped(path, "x > 5000") == 0
     write_plain(path, kind, atomic=atomic, index=True)
     with no_warnings():
-        assert skipped(path, "x > 5000") == N
+        assert skipped(real if atomic else path, "x > 5000") == N
 
 
 def test_a_file_that_is_not_replaced_keeps_its_index(tmp_path: Path) -> None:

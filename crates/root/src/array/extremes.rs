@@ -605,6 +605,9 @@ impl Collector {
 
     /// Adds the statistics of entries that were written; they continue the last cluster, or begin one.
     pub fn add(&mut self, mut call: Collecting, continues: bool) -> Result<()> {
+        if call.rows == 0 {
+            return Ok(());
+        }
         if call.ends.last().copied().unwrap_or_default() < call.rows {
             call.end_zone(call.rows)?;
         }
@@ -864,6 +867,8 @@ mod tests {
                 call.end_zone(1).unwrap();
             }
             collector.add(call, continues).unwrap();
+            // No entries change nothing.
+            collector.add(collector.begin(&[]), true).unwrap();
         }
         let (edges, found) = collector.zones();
         assert_eq!(edges, [0, 3, 4, 8]);
