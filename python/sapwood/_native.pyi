@@ -1014,28 +1014,21 @@ class Output:
         """Add entries to an attribute set: first entries, lengths, and records."""
     def extend(self, table: int, columns: builtins.list[Column]) -> None:
         """Add entries: one column for each branch except counters, in order. The columns are not changed or kept."""
-    def extend_collecting(
-        self,
-        table: int,
-        columns: builtins.list[Column],
-        parts: Sequence[tuple[int | None, Sequence[Foreign], Foreign | None]],
-        edges: Foreign,
-    ) -> tuple[Foreign, Foreign]:
-        """Add entries as `extend` does, and return statistics of numbers for an index.
+    def collect(self, table: int, parts: Sequence[tuple[int, Sequence[int], int, bool]]) -> None:
+        """Collect statistics of numbers of a table without entries, for an index.
 
         Parameters
         ----------
         parts
-            Of each the place of its column, None for numbers that are not written; the levels of lists around them
-            (offsets, or the size of all lists); and the numbers. None for counters: the lengths of the innermost lists.
-        edges
-            The first entry of each zone, counted from the first that is added, and the end.
+            Of each the place of its column, the places of the members of the records that contain the numbers, the
+            place of a column whose lists have the same lengths, and whether the numbers are the lengths of the lists.
+        """
+    def zones(self, table: int) -> tuple[builtins.list[int], builtins.list[builtins.list[Foreign] | None]] | None:
+        """Return the first entry of each cluster and the end, and the statistics of each part in the clusters.
 
-        Returns
-        -------
-        The bytes of the smallest numbers of the zones of each part, followed by those of the largest numbers of this
-        part. And as 64-bit integers, in the same order, the numbers of values, how many of them are NaN, and the
-        lengths of the longest lists. Smallest and largest numbers are those of `extremes_of`.
+        The statistics are the smallest and the largest numbers, as `extremes_of` returns them, the numbers of values,
+        of missing values and of NaN, and the lengths of the longest lists; None if they are not known. The result is
+        None if the statistics are not those of all entries. Entries that are buffered are the last cluster.
         """
     def flush(self, table: int) -> None:
         """Write the pending entries as a cluster."""

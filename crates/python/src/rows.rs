@@ -6,9 +6,8 @@ use crate::errors::raise;
 use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
 use sapwood_root::array::Number;
-use sapwood_root::array::extremes::{self, Collector, Extremes, Level, Listed, Zones};
+use sapwood_root::array::extremes::{self, Extremes, Zones};
 use sapwood_root::array::mix::{self, Source};
 use sapwood_root::ntuple::envelope;
 
@@ -72,45 +71,21 @@ fn bounds<'py>(
     Ok((array(&found.low)?, array(&found.high)?))
 }
 
-/// The place of a column, levels of lists (offsets or a size), and the numbers in them; None for the lengths of lists.
-pub type ListedGiven<'py> = (Option<usize>, Vec<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
-/// The bytes of the smallest numbers of the zones of each part, followed by those of the largest; and in 64 bits, numbers of
-/// values and of NaN, and lengths of the longest lists.
-pub type ZonesFound<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
-
-/// Makes a collector of the statistics of columns between edges; also returns the types of the numbers.
-pub fn collector<'py>(parts: &[ListedGiven<'py>], edges: &Bound<'py, PyAny>) -> PyResult<Collector> {
-    let level = |given: &Bound<'py, PyAny>| {
-        if given.is_instance_of::<PyInt>() {
-            given.extract().map(Level::Fixed)
-        } else {
-            words(given).map(Level::Lists)
-        }
-    };
-    let listed = |(place, levels, values): &ListedGiven<'py>| {
-        let (number, values) = match values.as_ref().map(borrow::numbers).transpose()? {
-            Some((number, values)) => (number, Some(values)),
-            None => (Number::I32, None),
-        };
-        let levels = levels.iter().map(level).collect::<PyResult<Vec<_>>>()?.into();
-        Ok((*place, Listed { levels, number, values }))
-    };
-    let parts = parts.iter().map(listed).collect::<PyResult<Vec<_>>>()?;
-    Collector::new(parts, &words(edges)?).map_err(raise)
-}
+/// Smallest and largest numbers of the zones of a part, numbers of values, of missing values and of NaN, and lengths of the
+/// longest lists.
+type PartFound<'py> = [Bound<'py, PyAny>; 6];
+/// The first entry of each zone and the end, and the statistics of each part; None if they are not known.
+pub type ZonesFound<'py> = (Vec<u64>, Vec<Option<PartFound<'py>>>);
 
 /// Returns collected statistics as arrays.
-pub fn zones_found(py: Python<'_>, found: Vec<Zones>) -> PyResult<ZonesFound<'_>> {
-    let mut bounds = Vec::new();
-    let mut counts = Vec::new();
-    for part in found {
-        bounds.extend(part.extremes.low);
-        bounds.extend(part.extremes.high);
-        counts.extend(part.counts);
-        counts.extend(part.extremes.nan);
-        counts.extend(part.longest);
-    }
-    Ok((array(py, Number::U8, Buffer::from_vec(bounds))?, array(py, Number::I64, Buffer::from_vec(counts))?))
+pub fn zones(py: Python<'_>, found: Vec<Option<Zones>>) -> PyResult<Vec<Option<PartFound<'_>>>> {
+    let counts = |counts: Vec<i64>| array(py, Number::I64, Buffer::from_vec(counts));
+    let arrays = |part: Zones| {
+        let (low, high) = bounds(py, part.number, &part.extremes)?;
+        let [count, missing] = [counts(part.counts)?, counts(part.missing)?];
+        Ok([low, high, count, missing, counts(part.extremes.nan)?, counts(part.longest)?])
+    };
+    found.into_iter().map(|part| part.map(arrays).transpose()).collect()
 }
 
 /// Returns a writable array over the memory of a read-only one, or None if another column uses that memory, too.

@@ -7,7 +7,7 @@ use crate::errors::{raise, raise_opening};
 use crate::file::{PyFile, PyKey};
 use crate::layout::{Branch, from_spec, to_compression, to_specs};
 use crate::ntuple::PyNTuple;
-use crate::rows::{self, ListedGiven, ZonesFound};
+use crate::rows::{self, ZonesFound};
 use crate::runtime::{Deadline, interruptibly, pool};
 use crate::shapes::to_shape;
 use crate::sums::PySum;
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_io::{Owner, Token, lock};
+use sapwood_root::array::extremes::Part;
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::checksums::Written;
@@ -674,34 +675,31 @@ impl Output {
     }
     fn extend(&self, py: Python<'_>, table: usize, columns: &Bound<'_, PyList>) -> PyResult<()> {
         let columns = to_columns(columns)?;
-        let result = self.with(py, |inner| {
-            inner.check_open()?;
-            let (table, file) = inner.table_mut(table)?;
-            table.extend(file, &columns)
-        });
+        let result = self.with(py, |inner| inner.extend(table, &columns));
         // The borrowed arrays are released here, where the interpreter lock is held again.
         drop(columns);
         result
     }
-    /// Adds entries, and returns the statistics of some of their numbers between edges.
-    fn extend_collecting<'py>(
+    /// Collects statistics of numbers from now on: of each part its column, the members of records on the way to it, a
+    /// column with lists of the same lengths, and whether the lengths of the lists are meant.
+    fn collect(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         table: usize,
-        columns: &Bound<'_, PyList>,
-        parts: Vec<ListedGiven<'py>>,
-        edges: &Bound<'py, PyAny>,
-    ) -> PyResult<ZonesFound<'py>> {
-        let columns = to_columns(columns)?;
-        let mut collector = rows::collector(&parts, edges)?;
-        let result = self.with(py, |inner| {
-            inner.check_open()?;
-            let (table, file) = inner.table_mut(table)?;
-            table.extend_collecting(file, &columns, &mut collector)?;
-            collector.finish()
-        });
-        drop(columns);
-        rows::zones_found(py, result?)
+        parts: Vec<(usize, Vec<usize>, usize, bool)>,
+    ) -> PyResult<()> {
+        let part = |(column, path, like, lengths)| Part { column, path, like, lengths };
+        let parts = parts.into_iter().map(part).collect();
+        self.alone(py, |inner| {
+            inner.collect(table, parts);
+            Ok(())
+        })
+    }
+    /// Returns the first entry of each cluster and the end, and the statistics of each part in the clusters.
+    fn zones<'py>(&self, py: Python<'py>, table: usize) -> PyResult<Option<ZonesFound<'py>>> {
+        let found =
+            self.alone(py, |inner| Ok(inner.zones(table).map(|(edges, found)| (edges.to_vec(), found))))?;
+        found.map(|(edges, found)| Ok((edges, rows::zones(py, found)?))).transpose()
     }
     fn flush(&self, py: Python<'_>, table: usize) -> PyResult<()> {
         self.with(py, |inner| {

@@ -1,5 +1,7 @@
 //! A file being written, with the tables that go into it, whatever their formats.
 
+use crate::array::Column;
+use crate::array::extremes::{Collector, Part, Zones};
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, Held, Options};
@@ -16,7 +18,7 @@ use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
 use std::any::Any;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Bytes of a basket that are read for its key.
@@ -28,6 +30,8 @@ pub struct OutputFile {
     pub file: FileWriter,
     /// None for those that are finished.
     tables: Vec<Option<Box<dyn TableWriter>>>,
+    /// The statistics of tables that get an index.
+    collectors: HashMap<usize, Collector>,
     /// Trees made of the baskets of others.
     joined: Vec<JoinedTree>,
     closed: bool,
@@ -101,7 +105,7 @@ fn is_tree(classes: &Classes, class: &str) -> bool {
 impl OutputFile {
     /// Around a fresh file.
     pub fn new(file: FileWriter) -> Self {
-        Self { file, tables: Vec::new(), joined: Vec::new(), closed: false }
+        Self { file, tables: Vec::new(), collectors: HashMap::new(), joined: Vec::new(), closed: false }
     }
     /// Continues a file, as [`FileWriter::update`] does.
     pub fn update(
@@ -193,6 +197,29 @@ impl OutputFile {
         let found: &mut dyn Any = found;
         let found = found.downcast_mut();
         Ok((found.ok_or_else(|| Error::argument("a table of another format"))?, file))
+    }
+    /// Adds entries to a table, as [`TableWriter::extend`] does.
+    pub fn extend(&mut self, table: usize, columns: &[Column]) -> Result<()> {
+        self.check_open()?;
+        let found = self.tables.get_mut(table).and_then(Option::as_deref_mut).ok_or_else(finished)?;
+        let (entries, written) = (found.entries(), found.entries_written());
+        // Copied clusters were not examined.
+        let Some(collector) = self.collectors.get_mut(&table).filter(|one| one.entries() == entries) else {
+            return found.extend(&mut self.file, columns);
+        };
+        let mut collecting = collector.begin(columns);
+        found.extend_collecting(&mut self.file, columns, &mut collecting)?;
+        collector.add(collecting, written < entries)
+    }
+    /// Collects the statistics of a table that has no entries yet.
+    pub fn collect(&mut self, table: usize, parts: Vec<Part>) {
+        self.collectors.insert(table, Collector::new(parts));
+    }
+    /// Returns the first entry of each cluster of a table and the end, and the statistics of each part in the clusters;
+    /// None if they are not those of all entries. Entries that wait are the last cluster.
+    pub fn zones(&self, table: usize) -> Option<(&[u64], Vec<Option<Zones>>)> {
+        let entries = self.table(table).ok()?.entries();
+        self.collectors.get(&table).filter(|one| one.entries() == entries).map(Collector::zones)
     }
     /// Writes all that waits of a table, makes it part of the readable file, and takes no more.
     pub fn finish(&mut self, table: usize) -> Result<()> {

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sapwood.errors import ArgumentTypeError, SapwoodError, SapwoodWarning, StorageError, stacklevel, without_secrets
+from sapwood.storage.placing import CHECKSUMS as SUFFIX
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import Found, source_of
 
 if TYPE_CHECKING:
     from sapwood import _native
 
-SUFFIX = ".sapwood-checksums"
-"""The suffix that the name of a file of checksums adds to that of its file."""
 _REST = 1024
 _ONE_FILE = frozenset({"replicas", "checksums", "column_cache", "column_cache_size", "prior"})
 """Options for the file itself."""

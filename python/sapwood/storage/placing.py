@@ -1,4 +1,4 @@
-"""Write local files that are either complete or absent."""
+"""Write local files that are either complete or absent, and remove what belonged to the files that they replace."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from pathlib import Path
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
 from sapwood.storage.sources import real_path
+
+INDEX = ".sapwood-index"
+CHECKSUMS = ".sapwood-checksums"
+"""The suffixes that files with an index and with checksums add to the name of the file that they belong to."""
+
+
+def forget(path: str | os.PathLike[str]) -> None:
+    """Remove the index and the checksums of the file that was replaced at a local path."""
+    for name in {os.fspath(path), os.path.realpath(path)}:
+        for suffix in (INDEX, CHECKSUMS):
+            with contextlib.suppress(OSError):  # readers notice that they do not belong to the new file
+                Path(f"{name}{suffix}").unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -33,6 +45,7 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
         yield beside
         if not special:
             beside.replace(target)
+            forget(target)
     except OSError as error:
         if type(error) is not OSError or error.errno is None:  # errors of a subclass have clear messages
             raise

@@ -13,7 +13,7 @@ All numbers are little-endian. Only the blocks that a query needs are read.
 
 Some formats can store the index in the data file itself: a table of zones, each with its entries and the statistics of
 each field in them. Entries without a zone, which were added later, are always read. An index beside the file takes
-precedence.
+precedence if it belongs to the file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ import struct
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,13 +36,12 @@ import numpy as np
 from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
+from sapwood.storage.placing import INDEX as SUFFIX
 from sapwood.table.cache import hold, release
 from sapwood.table.identity import identity_of, places_of, sample_of, touched
 from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
-SUFFIX = ".sapwood-index"
-"""The suffix that the name of an index adds to that of its file."""
 _MAGIC = b"SAPWIDX2"
 _HEAD = struct.Struct("<8sQQ")
 """Magic, bytes of the header, and its hash."""
@@ -60,16 +58,6 @@ INDEX_SET = "sapwood_index"
 _SET_FIELD = "{}%{}"
 _RANGES = ("_rangeStart", "_rangeLen")
 _DOT = "%2E"
-
-Write = Callable[[list[tuple[int | None, list[Any], Array | None]], Array], tuple[Array, Array]]
-"""Writes columns. Takes numbers, each with the place of its column and the levels of lists around it, and the edges of
-zones; returns the statistics of the numbers (see `_native.OutputFile.extend_collecting`)."""
-
-
-class Lengths(NamedTuple):
-    """The lengths of the lists with these offsets, as a counter stores them."""
-
-    offsets: Array
 
 
 @dataclass
@@ -110,58 +98,6 @@ class FieldZones:
         self._bound(zone, values)
         return values
 
-    @staticmethod
-    def of_columns(
-        data: Iterable[tuple[int | None, str, Column | Lengths]], edges: Array, write: Write
-    ) -> dict[str, FieldZones]:
-        """Return the statistics of columns in zones, while `write` writes them.
-
-        Parameters
-        ----------
-        data
-            For each column its index among the columns that are written (None: it is not written), and its name. The
-            result has no columns without numbers.
-        edges
-            The first entries of the zones, and the end.
-        write
-            Writes the columns, and returns the statistics of some numbers.
-        """
-        found: dict[str, FieldZones | None] = {}
-        plain: dict[str, tuple[int | None, list[Any], Array | None]] = {}
-        for place, name, column in data:
-            if isinstance(column, Lengths):
-                found[name], plain[name] = None, (place, [np.ascontiguousarray(column.offsets, np.int64)], None)
-                continue
-            levels: list[Any] = []
-            inner = column
-            while inner[0] in ("list", "fixed"):
-                levels.append(inner[2] if inner[0] == "fixed" else np.ascontiguousarray(inner[1], np.int64))
-                inner = inner[-1]
-            if inner[0] == "number":
-                plain[name] = place, levels, np.ascontiguousarray(inner[1])
-            found[name] = None if inner[0] == "number" else FieldZones._of_column(column, edges)
-        missing = np.zeros(len(edges) - 1, np.int64)
-        bounds, counts = write(list(plain.values()), edges)
-        start = 0
-        for (name, (_, _, values)), own in zip(plain.items(), counts.reshape(-1, 3, len(missing)), strict=True):
-            kind = np.dtype(np.int32) if values is None else values.dtype
-            kind = np.dtype(np.uint8) if kind.kind == "b" else kind
-            stop = start + 2 * len(missing) * kind.itemsize
-            low, high = bounds[start:stop].view(kind).reshape(2, len(missing))
-            found[name] = FieldZones(low, high, own[0], missing, own[1], own[2])
-            start = stop
-        return {name: zones for name, zones in found.items() if zones is not None}
-
-    @staticmethod
-    def _of_column(column: Column, edges: Array) -> FieldZones | None:
-        kind = number_type(columns.type_of(column))
-        if kind is None:
-            return None
-        zones = FieldZones.of(kind, len(edges) - 1)
-        for zone, (start, stop) in enumerate(pairwise(edges.tolist())):
-            zones.take(zone, columns.cut_out(column, start, stop))
-        return zones
-
     def _bound(self, zone: int, values: Array) -> None:
         (self.low[zone],), (self.high[zone],), self.nan[zone] = _native.extremes_of(np.ascontiguousarray(values))
 
@@ -169,22 +105,6 @@ class FieldZones:
     def known(self) -> Array:
         """Whether any value of each zone is neither missing nor NaN, so that the bounds have a meaning."""
         return self.count > self.missing + self.nan
-
-    def merged(self, firsts: Sequence[int]) -> FieldZones:
-        """Join zones; `firsts` are the numbers of those that begin a joined one, and the end."""
-        if len(firsts) == len(self.low) + 1:
-            return self
-        merged = FieldZones.of(self.low.dtype, len(firsts) - 1)
-        known = self.known
-        for zone, (first, end) in enumerate(pairwise(firsts)):
-            own = slice(first, end)
-            low, high = self.low[own][known[own]], self.high[own][known[own]]
-            if len(low):
-                merged.low[zone], merged.high[zone] = low.min(), high.max()
-            for name in ("count", "missing", "nan"):
-                getattr(merged, name)[zone] = getattr(self, name)[own].sum()
-            merged.longest[zone] = self.longest[own].max()
-        return merged
 
     def arrays(self) -> list[Array]:
         """List the arrays, in the order in which they are stored."""
@@ -371,14 +291,16 @@ class _Blocks(_Read):
             os.close(number)
 
 
-def index_set(zones: Zones) -> dict[str, Column]:
-    """Return an index as columns with a value for each zone, named after the field and the kind of number."""
-    names = ("low", "high", *_COUNTS)
-    found: dict[str, Column] = {}
+def index_set(zones: Zones, kinds: Mapping[str, columns.Type]) -> dict[str, Array]:
+    """Return an index as arrays with a value for each zone, named after the field and the kind of number.
+
+    The types of the fields tell which numbers an index needs.
+    """
+    found: dict[str, Array] = {}
     for path, known in zones.fields.items():
-        for name, values in zip(names, known.arrays(), strict=True):
+        for name in ("low", "high", *_counts_of(kinds[path])):
             # ROOT opens no attribute set with records that have no class.
-            found[_SET_FIELD.format(_name_in_set(path), name)] = ("number", values)
+            found[_SET_FIELD.format(_name_in_set(path), name)] = getattr(known, name)
     return found
 
 
@@ -544,19 +466,23 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
 
     Fields with these `names` are read with it.
     """
-    if table.file.is_far:
-        return _in_file(table, names)
+    found = None if table.file.is_far else _find_beside(table, names)
+    return _in_file(table, names) if found is None else found
+
+
+def _find_beside(table: Table, names: Sequence[str]) -> Zones | None:
+    """Return the index beside the file of a table; None if there is none that can be used."""
     path = f"{table.file.file_path}{SUFFIX}"
     try:
         number = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        return _in_file(table, names)
+        return None
     except OSError as error:
         return _not_used(path, f"it cannot be opened ({error})")
     try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            return _in_file(table, names)
+            return None
         if why := _distrust(about.st_uid, table):
             return _not_used(path, why)
         return _beside(number, path, table, names)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from sapwood.columns import Column, cut_out
-from sapwood.table.index import FieldZones, Lengths, Write, Zones, indexable, number_type
+from sapwood.table.index import FieldZones, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
 from sapwood.table.schema import Field, Table
@@ -113,36 +113,3 @@ def _columns(query: Query, place: int, edges: Sequence[int]) -> Iterator[tuple[i
                 yield one, cut_out(column, edges[one] - edges[first], edges[one + 1] - edges[first])
         first = zone + 1
         del start
-
-
-class ZoneCollector:
-    """Collects the statistics of each zone for the index, from the columns that are written.
-
-    A zone has at most `entries` entries of one call; small calls share one.
-    """
-
-    def __init__(self, entries: int) -> None:
-        self._entries = entries
-        self._edges = [0]
-        self._found: dict[str, list[FieldZones]] = {}
-
-    def take(self, length: int, data: Iterable[tuple[int | None, str, Column | Lengths]], write: Write) -> None:
-        """Write the columns of the next entries and collect their statistics; see `FieldZones.of_columns`.
-
-        The names are always the same.
-        """
-        edges = np.array([*range(0, length, self._entries), length], np.int64)
-        for name, zones in FieldZones.of_columns(data, edges, write).items():
-            self._found.setdefault(name, []).append(zones)
-        last = self._edges[-1]
-        self._edges += [last + edge for edge in edges[1:].tolist()]
-
-    def zones(self) -> Zones:
-        """Return the collected zones; small zones are joined."""
-        keep = [0]
-        for place in range(1, len(self._edges)):
-            if place == len(self._edges) - 1 or self._edges[place + 1] - self._edges[keep[-1]] > self._entries:
-                keep.append(place)
-        edges = [self._edges[place] for place in keep]
-        fields = {name: FieldZones.joined(pieces).merged(keep) for name, pieces in self._found.items()}
-        return Zones(edges, fields)

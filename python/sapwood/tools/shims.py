@@ -19,7 +19,7 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Stora
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
-from sapwood.storage.placing import same_file
+from sapwood.storage.placing import forget, same_file
 from sapwood.storage.texts import read_text
 from sapwood.table.expressions import RootText
 from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
@@ -144,6 +144,7 @@ def hadd(
             )
             if adding:
                 Path(output).replace(target)
+                forget(target)
                 done.output = target
     except TargetTakenError as error:
         Path(error.kept).unlink(missing_ok=True)

@@ -71,6 +71,8 @@ def recreate(
 ) -> WritableDirectory:
     """Create a file for writing, replacing an existing file.
 
+    The index and the checksums beside a replaced file are removed when the new file is in its place.
+
     Parameters
     ----------
     file_path
@@ -94,9 +96,9 @@ def recreate(
         Write the same bytes for the same input: the UUID is zero (unless `uuid_function` is given), and all dates are
         1995-01-01, the first that ROOT can store.
     index
-        Collect minimum and maximum values while writing, and write an index when the file is closed. Cuts then
-        skip entries that cannot pass (see `sapwood stats --index`). The index of a tree is a file next to this one;
-        the index of an RNTuple is an attribute set in it. Only for local paths.
+        Collect minimum and maximum values of each cluster while writing, and write an index when the file is closed.
+        Cuts then skip clusters that cannot pass (see `sapwood stats --index`). The index of a tree is a file next to
+        this one; the index of an RNTuple is an attribute set in it. Only for local paths.
     checksums
         Write checksums of all records when the file is closed, to a file beside it (``FILE.sapwood-checksums``). They
         are computed from the bytes that are passed to the storage. Reading compares with them (see `open`). Only for
@@ -246,7 +248,7 @@ class WritableFile(OutputFile):
             write_checksums(self.file_path, self.native)
 
     def _write_index(self) -> None:
-        trees = {place: one.zones for place, one in self.tables.items() if isinstance(one, WritableTree)}
+        trees = {place: one.zones() for place, one in self.tables.items() if isinstance(one, WritableTree)}
         known = {place: zones for place, zones in trees.items() if zones is not None}
         if not known:
             return

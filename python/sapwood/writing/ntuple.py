@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -19,8 +19,8 @@ from sapwood.table.query import Query
 from sapwood.table.scan import Scan
 from sapwood.table.steps import StepPlan, read_ahead
 from sapwood.writing.columns import to_columns
-from sapwood.writing.plan import check_name
-from sapwood.writing.shapes import Shape, blank, fit, has_maps, is_objects, is_packed, members_of, shape_of
+from sapwood.writing.plan import Numbers, check_name
+from sapwood.writing.shapes import Shape, blank, dtype_of, fit, has_maps, is_objects, members_of, shape_of
 from sapwood.writing.table import WritableTable
 from sapwood.writing.types import is_types, to_type
 
@@ -168,32 +168,28 @@ class WritableNTuple(WritableTable):
         """Wrap an RNTuple of the native core."""
         super().__init__(path, file, number)
         self._plan = plan
-        self._looked_at: set[str] = set()
 
-    def collect_zones(self, entries: int) -> None:
-        """Collect ranges of all values from this point, for an index with zones of this many entries."""
-        super().collect_zones(entries)
-        # Fields added later are absent from the first zones.
-        self._looked_at = set(self._plan.shapes)
-
-    def _bounded(self, columns: list[Column]) -> Iterator[tuple[int, str, Column]]:
-        for place, (name, column) in enumerate(zip(self._plan.shapes, columns, strict=True)):
-            if name in self._looked_at and not is_packed(self._plan.shapes[name]):
-                for path, numbers in _numbers_in(name, column, lambda column: column):
-                    yield place, path, numbers
+    def _numbers(self) -> list[Numbers]:
+        found = enumerate(self._plan.shapes.items())
+        return [
+            Numbers(path, place, place, members)
+            for place, (name, shape) in found
+            for path, members, _ in _numbers_in(name, shape)
+        ]
 
     def write_index(self) -> None:
-        """Write the collected ranges as an attribute set, if they cover all entries."""
-        found = None if self._zones is None else self._zones.zones()
-        if found is None or found.edges[-1] != self.num_entries or not found.fields:
+        """Write the collected statistics as an attribute set, if they are those of all entries."""
+        found = self.zones()
+        if found is None or not found.fields:
             return
-        sets = index_set(found)
-        types: dict[str, Type] = {name: type_of(column) for name, column in sets.items()}
-        plan = FieldPlan.of_stored(types)
+        kinds = {path: kind for item in self._plan.shapes.items() for path, _, kind in _numbers_in(*item)}
+        sets = index_set(found, kinds)
+        plan = FieldPlan({name: ("number", values.dtype.name) for name, values in sets.items()})
         native = self._file.native
         native.add_attribute_set(self._number, INDEX_SET, plan.native())
         ranges = np.asarray(found.edges, np.uint64)
-        said: Column = ("record", len(ranges) - 1, "", list(zip(sets, plan.columns(sets), strict=True)))
+        columns: list[tuple[str, Column]] = [(name, ("number", values)) for name, values in sets.items()]
+        said: Column = ("record", len(ranges) - 1, "", columns)
         numbers: list[Column] = [("number", ranges[:-1].copy()), ("number", np.diff(ranges))]
         native.extend_attribute_set(self._number, INDEX_SET, [*numbers, said])
 
@@ -298,8 +294,6 @@ class WritableNTuple(WritableTable):
         copied, before = 0, self.num_entries
         # Awkward Array is not used here: it has no unions of one type and no nested unions.
         query = Query.picking(source, {field.name: field for field in source.fields if field.name in stored})
-        # The values of copied clusters are not collected.
-        self._zones = None
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
             if recluster or less:
@@ -450,18 +444,31 @@ def _classes(kind: Type, name: str, versions: Mapping[str, int]) -> Iterator[tup
         yield from _classes(kind[-1], name, versions)
 
 
-def _numbers_in(name: str, column: Column, whole: Callable[[Column], Column]) -> Iterator[tuple[str, Column]]:
-    """Yield the paths and columns of all numbers in a field; `whole` restores the enclosing structure."""
-    match column:
-        case ("record", _, _, fields):
-            for inner, part in fields:
-                yield from _numbers_in(f"{name}.{inner}", part, whole)
-        case ("list", offsets, content):
-            yield from _numbers_in(name, content, lambda part: whole(("list", offsets, part)))
-        case ("fixed", length, size, content):
-            yield from _numbers_in(name, content, lambda part: whole(("fixed", length, size, part)))
-        case ("number", _) | ("option", _, ("number", _)):
-            yield name, whole(column)
+def _numbers_in(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...], Type]]:
+    """Yield the paths of all numbers in a field, the places of the members that contain them, and their types.
+
+    Numbers with fewer bits in the file than in memory are left out: a rounded value may be outside of the bounds of the
+    given values.
+    """
+    match shape:
+        case ("number" | "long", *_):
+            yield name, (), ("number", dtype_of(shape))
+        case ("optional", ("number" | "long", *_) as inner):
+            yield name, (), ("option", ("number", dtype_of(inner)))
+        case ("vector", inner):
+            for path, members, kind in _numbers_in(name, inner):
+                yield path, members, ("list", kind)
+        case ("array", size, inner):
+            for path, members, kind in _numbers_in(name, inner):
+                yield path, members, ("fixed", size, kind)
+        case ("map", key, value):
+            yield from _numbers_in(name, ("vector", ("class", "", 0, [("0", key), ("1", value)])))
+        case ("other", _, like):
+            yield from _numbers_in(name, like)
+        case ("class", _, _, members):
+            for place, (member, inner) in enumerate(members):
+                for path, others, kind in _numbers_in(f"{name}.{member}", inner):
+                    yield path, (place, *others), kind
         case _:
             pass
 

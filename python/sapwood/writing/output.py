@@ -35,8 +35,8 @@ from sapwood.errors import (
     storage_error,
     without_secrets,
 )
-from sapwood.storage import checksums
 from sapwood.storage.locate import is_url
+from sapwood.storage.placing import forget
 from sapwood.storage.sources import local_path, user_path
 
 try:
@@ -272,6 +272,7 @@ def _place(native: _native.Output, path: str | None, beside: str | None, remote:
                     Path(beside).replace(path)
             except OSError as error:
                 raise storage_error(path, error) from error
+            forget(path)
 
 
 _NEW: set[str] = set()
@@ -559,11 +560,10 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
     except BaseException:
         _unlock_replaced(beside)
         raise
+    if path is not None and beside is None:
+        forget(path)
     if settings.checksums and path is not None:
         native.keep_checksums()
-        if beside is None:
-            # Until the file is closed, there are none.
-            checksums.beside(path).unlink(missing_ok=True)
     return OutputFile(native, path, beside, remote, table_format, index=settings.index, checksums=settings.checksums)
 
 

@@ -14,7 +14,6 @@ from sapwood import _native
 from sapwood.columns import Column, Type, describe, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError
-from sapwood.table.index import Lengths
 from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
 
 
@@ -62,6 +61,22 @@ class Branch:
         """Convert a branch of the native core."""
         name, kind, shape, dims, *others, _ = native
         return cls(name, kind, shape, tuple(dims), *others)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers whose statistics are collected for an index while they are written."""
+
+    path: str
+    """The path of their field."""
+    column: int
+    """The place of their column among those that are written."""
+    like: int
+    """The place of a column whose lists have the same lengths."""
+    members: tuple[int, ...] = ()
+    """The places of the members of the records that contain them."""
+    lengths: bool = False
+    """Whether they are the lengths of the lists of the column, as a counter stores them."""
 
 
 @dataclass(frozen=True)
@@ -289,21 +304,19 @@ class TreePlan:
             given.update(fields if parted else {name: column})
         return given
 
-    def bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column | Lengths]]:
-        """List the columns of plain numbers, with their places and the names of branches, and the counters."""
-        found: dict[str, tuple[int | None, str, Column | Lengths]] = {}
-        offsets: dict[int, Any] = {}
+    def numbers(self) -> list[Numbers]:
+        """List the branches of plain numbers and the counters, of which an index can be made."""
+        found: list[Numbers] = []
+        first: dict[int, int] = {}
         stored = (branch for branch in self.branches if branch.kind != "counter")
-        for place, (branch, column) in enumerate(zip(stored, columns, strict=True)):
-            if branch.kind == "counted" and column[0] == "list":
-                # Lists with one counter have the same lengths.
-                shared = offsets.setdefault(branch.counter, column[1])
-                column = ("list", shared if shared[0] == column[1][0] else column[1], column[2])  # noqa: PLW2901
+        for place, branch in enumerate(stored):
+            # Lists with one counter have the same lengths.
+            like = first.setdefault(branch.counter, place) if branch.kind == "counted" else place
             if branch.kind in ("numbers", "counted") and branch.shape[0] == "number":
-                found[branch.name] = place, branch.name, column
-            if branch.kind == "counted" and (name := self.branches[branch.counter].name) not in found:
-                found[name] = None, name, Lengths(column[1])
-        return list(found.values())
+                found.append(Numbers(branch.name, place, like))
+            if branch.kind == "counted" and like == place:
+                found.append(Numbers(self.branches[branch.counter].name, place, like, lengths=True))
+        return found
 
     def _compare(self, counter: int, column: Column, found: dict[int, Column]) -> None:
         """Compare a given counter with the lists that it counts."""

@@ -87,23 +87,6 @@ def has_maps(shape: Shape) -> bool:
             return False
 
 
-def is_packed(shape: Shape) -> bool:
-    """Return whether numbers of a shape are stored with fewer bits than in memory."""
-    match shape:
-        case ("packed", *_):
-            return True
-        case ("vector" | "optional", inner) | ("other" | "array", _, inner):
-            return is_packed(inner)
-        case ("map", first, second):
-            return is_packed(first) or is_packed(second)
-        case ("variant", shapes):
-            return any(map(is_packed, shapes))
-        case ("class", _, _, members):
-            return any(is_packed(inner) for _, inner in members)
-        case _:
-            return False
-
-
 def dtype_of(shape: Shape) -> str:
     """Return the NumPy type of a shape of numbers."""
     if shape[0] == "number":

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Sequence
 
-from sapwood.columns import Column, Foreign, length_of
-from sapwood.table.index import Lengths
-from sapwood.table.statistics import ZoneCollector
+from sapwood.columns import Column, Foreign
+from sapwood.table.index import FieldZones, Zones
 from sapwood.writing.output import InOutputFile, OutputFile
+from sapwood.writing.plan import Numbers
 
 
 class WritableTable(InOutputFile):
@@ -21,7 +20,7 @@ class WritableTable(InOutputFile):
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
         """Refer to a table by its number in the native core."""
         super().__init__(path, file, number)
-        self._zones: ZoneCollector | None = None
+        self._collected: list[str] = []
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -66,25 +65,30 @@ class WritableTable(InOutputFile):
         """Add entries: data for every field, all of one length."""
         raise NotImplementedError
 
-    def collect_zones(self, entries: int) -> None:
-        """Collect ranges of all values from this point, for an index with zones of this many entries."""
-        self._zones = ZoneCollector(entries)
+    def collect_zones(self) -> None:
+        """Collect statistics of all numbers for an index, from the first entry on."""
+        numbers = self._numbers()
+        self._collected = [one.path for one in numbers]
+        parts = [(one.column, one.members, one.like, one.lengths) for one in numbers]
+        self._file.native.collect(self._number, parts)
+
+    def zones(self) -> Zones | None:
+        """Return the collected statistics in each cluster; None if they are not those of all entries."""
+        found = self._file.native.zones(self._number) if self._collected else None
+        if found is None:
+            return None
+        edges, parts = found
+        fields = zip(self._collected, parts, strict=True)
+        return Zones(edges, {path: FieldZones(*arrays) for path, arrays in fields if arrays is not None})
+
+    def _numbers(self) -> Sequence[Numbers]:
+        """Return the numbers of which an index can be made."""
+        raise NotImplementedError
 
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all fields, without those of counters."""
-        native = self._file.native
-        length = length_of(columns[0]) if columns else 0
         with self._file.changing():
-            if self._zones is None or not length:
-                native.extend(self._number, columns)
-            else:
-                self._zones.take(
-                    length, self._bounded(columns), partial(native.extend_collecting, self._number, columns)
-                )
-
-    def _bounded(self, columns: list[Column]) -> Iterable[tuple[int | None, str, Column | Lengths]]:
-        """Return the numbers that an index has, with the places of their columns and their paths."""
-        raise NotImplementedError
+            self._file.native.extend(self._number, columns)
 
     def finish(self) -> None:
         """Write buffered entries and make them visible to readers. The table takes no more entries."""

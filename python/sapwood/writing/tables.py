@@ -29,9 +29,6 @@ from sapwood.writing.types import is_types, to_type
 if TYPE_CHECKING:
     from sapwood.files.directory import ReadOnlyKey
 
-_ZONE = 32768
-"""Number of entries per zone of the index."""
-
 
 def _counter_name(counted: str) -> str:
     return "n" + counted
@@ -317,7 +314,7 @@ class TableDirectory(OutputDirectory):
             number = native.make_tree(directory._number, last, title, specs, auto_flush, basket_bytes, named)
             tree = directory._tree(last, number, plan, codes)
             if self._file.index:
-                tree.collect_zones(min(_ZONE, auto_flush) if auto_flush > 0 else _ZONE)
+                tree.collect_zones()
         if filled is not None:
             tree.take(filled)
         for chunk in chunks or ():
@@ -406,7 +403,7 @@ class TableDirectory(OutputDirectory):
             )
             table = directory._ntuple(last, number, plan)
             if self._file.index:
-                table.collect_zones(min(_ZONE, cluster_entries or _ZONE))
+                table.collect_zones()
         if filled is not None:
             table.take(filled)
         for chunk in chunks or ():

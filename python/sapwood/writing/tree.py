@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
-from sapwood.table.index import Lengths, Zones
 from sapwood.writing.columns import Ready, to_columns
 from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
 from sapwood.writing.types import to_type
 
 if TYPE_CHECKING:
-    from sapwood.columns import Column, Foreign
+    from sapwood.columns import Foreign
     from sapwood.writing.output import OutputFile
-    from sapwood.writing.plan import TreePlan
+    from sapwood.writing.plan import Numbers, TreePlan
 
 
 class WritableTree(WritableTable):
@@ -50,7 +49,7 @@ class WritableTree(WritableTable):
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
-        self._zones = None
+        self._collected = []
 
     @property
     def num_baskets(self) -> int:
@@ -142,13 +141,8 @@ class WritableTree(WritableTable):
             data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
             self.add_branches(data, branch_types=branch_types)
 
-    @property
-    def zones(self) -> Zones | None:
-        """The collected ranges for the index of the tree, if they were collected."""
-        return None if self._zones is None else self._zones.zones()
-
-    def _bounded(self, columns: list[Column]) -> list[tuple[int | None, str, Column | Lengths]]:
-        return self._plan.bounded(columns)
+    def _numbers(self) -> list[Numbers]:
+        return self._plan.numbers()
 
     @property
     def compression(self) -> Compression | dict[str, Compression | None] | None:

@@ -1,13 +1,13 @@
-//! Smallest and largest numbers of zones, and lengths of their longest lists.
+//! Smallest and largest numbers of the zones of a table, which are its clusters, and lengths of their longest lists.
 #![allow(clippy::inline_always, reason = "so that they are compiled for the processor of their caller")]
 
-use super::Number;
 use super::wide::{self, Wide};
+use super::{Column, Number};
 use crate::error::{Error, Result};
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_buffer::Buffer;
 use rayon::prelude::*;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of numbers that the cache of a processor holds beside their copies.
@@ -170,9 +170,14 @@ fn outside() -> Error {
     Error::argument("a zone ends outside of its column")
 }
 
+/// Returns native 64-bit integers.
+fn words(buffer: &Buffer) -> &[[u8; 8]] {
+    buffer.as_chunks().0
+}
+
 /// The lengths of the shortest and the longest of some lists with these offsets.
 struct Lengths<'a> {
-    offsets: &'a [i64],
+    offsets: &'a [[u8; 8]],
     found: &'a mut (i64, i64),
 }
 
@@ -185,9 +190,9 @@ impl Wide for Lengths<'_> {
         let (mut least, mut most) = ([i64::MAX; LANES], [0; LANES]);
         let ((starts, last_starts), (ends, last_ends)) =
             (starts.as_chunks::<LANES>(), ends.as_chunks::<LANES>());
-        let mut look = |starts: &[i64], ends: &[i64]| {
+        let mut look = |starts: &[[u8; 8]], ends: &[[u8; 8]]| {
             for (((least, most), start), end) in least.iter_mut().zip(&mut most).zip(starts).zip(ends) {
-                let length = end.wrapping_sub(*start);
+                let length = i64::from_ne_bytes(*end).wrapping_sub(i64::from_ne_bytes(*start));
                 (*least, *most) = (length.min(*least), length.max(*most));
             }
         };
@@ -199,10 +204,23 @@ impl Wide for Lengths<'_> {
     }
 }
 
+/// Numbers whose statistics are collected, given by their place in the columns of a table.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The column.
+    pub column: usize,
+    /// The members of the records that contain them.
+    pub path: Vec<usize>,
+    /// A column whose lists have the same lengths. Only the offsets of that column are examined.
+    pub like: usize,
+    /// Whether the numbers are the lengths of the lists, as a counter stores them.
+    pub lengths: bool,
+}
+
 /// A level of lists around numbers.
-pub enum Level {
+enum Level {
     /// Lists with these offsets.
-    Lists(ScalarBuffer<i64>),
+    Lists(Buffer),
     /// Lists of this size.
     Fixed(usize),
 }
@@ -212,37 +230,126 @@ impl Level {
     fn first(&self, list: usize) -> Option<usize> {
         match self {
             Self::Fixed(size) => list.checked_mul(*size),
-            Self::Lists(offsets) => offsets.get(list).and_then(|offset| usize::try_from(*offset).ok()),
+            Self::Lists(offsets) => usize::try_from(i64::from_ne_bytes(*words(offsets).get(list)?)).ok(),
+        }
+    }
+    /// Distinguishes levels, of which lists with the same offsets are one.
+    fn key(&self) -> (usize, usize) {
+        match self {
+            Self::Fixed(size) => (0, *size),
+            Self::Lists(offsets) => (offsets.as_ptr().addr(), offsets.len()),
         }
     }
 }
 
+/// The first item of an entry within levels of lists.
+fn first_in(levels: &[Level], entry: usize) -> Option<usize> {
+    levels.iter().try_fold(entry, |place, level| level.first(place))
+}
+
 /// Numbers within levels of lists.
-pub struct Listed {
+struct Listed {
     /// The levels, the outermost first.
-    pub levels: Arc<[Level]>,
-    /// Type of the numbers.
-    pub number: Number,
-    /// The numbers. None for the lengths of the lists of the innermost level, as counters hold them: the outer levels
-    /// are then those around these numbers.
-    pub values: Option<Buffer>,
+    levels: Arc<[Level]>,
+    number: Number,
+    /// The numbers. None for the lengths of the lists of the innermost level: the outer levels are then those around
+    /// these numbers.
+    values: Option<Buffer>,
+    /// For optional numbers, the place of each in `values`; negative if it is missing.
+    index: Option<Buffer>,
 }
 
 impl Listed {
+    /// Finds the numbers of a part; None if the columns have other values there.
+    fn find(part: &Part, columns: &[Column]) -> Option<Self> {
+        let mut levels = Vec::new();
+        let mut members = part.path.iter();
+        let mut column = columns.get(part.column)?;
+        let (number, values, index) = loop {
+            column = match column {
+                Column::List { offsets, values } => {
+                    let same = |other: &Buffer| {
+                        other.len() == offsets.len() && words(other).first() == words(offsets).first()
+                    };
+                    let offsets = match columns.get(part.like) {
+                        Some(Column::List { offsets: other, .. }) if levels.is_empty() && same(other) => {
+                            other
+                        }
+                        _ => offsets,
+                    };
+                    levels.push(Level::Lists(offsets.clone()));
+                    if part.lengths {
+                        break (Number::I32, None, None);
+                    }
+                    values
+                }
+                Column::FixedList { size, values, .. } => {
+                    levels.push(Level::Fixed(*size));
+                    values
+                }
+                Column::Record { fields, .. } => &fields.get(*members.next()?)?.1,
+                Column::Option { index, values } => match values.as_ref() {
+                    Column::Number { number, values } => {
+                        break (*number, Some(values.clone()), Some(index.clone()));
+                    }
+                    _ => return None,
+                },
+                Column::Number { number, values } => break (*number, Some(values.clone()), None),
+                Column::Text { .. } | Column::Union { .. } | Column::Empty => return None,
+            };
+        };
+        Some(Self { levels: levels.into(), number, values, index })
+    }
+
     /// The levels around the numbers.
     fn around(&self) -> &[Level] {
         let inner = usize::from(self.values.is_none());
         self.levels.get(..self.levels.len().saturating_sub(inner)).unwrap_or_default()
+    }
+
+    /// The places of the numbers of some entries.
+    fn range(&self, from: usize, to: usize) -> Option<Range<usize>> {
+        Some(first_in(self.around(), from)?..first_in(self.around(), to)?)
+    }
+
+    /// Bytes of the numbers of some entries.
+    fn bytes(&self, from: usize, to: usize) -> usize {
+        let range = self.range(from, to).filter(|_| self.values.is_some()).unwrap_or_default();
+        range.len().saturating_mul(self.number.size())
+    }
+}
+
+/// Statistics of numbers in a zone.
+#[derive(Clone, Copy, Debug)]
+struct Zone {
+    bounds: Bounds,
+    /// Number of numbers, the missing ones included.
+    count: i64,
+    missing: i64,
+    /// Length of the longest list, 0 without lists.
+    longest: i64,
+}
+
+impl Zone {
+    fn join(&mut self, other: &Self) {
+        self.bounds.join(other.bounds);
+        self.count += other.count;
+        self.missing += other.missing;
+        self.longest = self.longest.max(other.longest);
     }
 }
 
 /// Statistics of the numbers in all lists of each zone.
 #[derive(Debug)]
 pub struct Zones {
+    /// Type of the numbers.
+    pub number: Number,
     /// Smallest and largest numbers, and number of NaN.
     pub extremes: Extremes,
-    /// Number of numbers.
+    /// Number of numbers, the missing ones included.
     pub counts: Vec<i64>,
+    /// Number of missing numbers.
+    pub missing: Vec<i64>,
     /// Length of the longest list, 0 without lists.
     pub longest: Vec<i64>,
 }
@@ -252,93 +359,97 @@ struct Lists {
     levels: Arc<[Level]>,
     /// The place of the lists among the levels.
     level: usize,
-    /// The lengths of the shortest and the longest list of each zone.
-    lengths: Vec<(i64, i64)>,
+    /// The lengths of the shortest and the longest list of the zone.
+    lengths: (i64, i64),
 }
 
 impl Lists {
-    /// Processes the lists of some entries, all of one zone.
-    fn look(&mut self, zone: usize, from: usize, to: usize) -> Result<()> {
+    const NONE: (i64, i64) = (i64::MAX, 0);
+
+    /// Processes the lists of some entries.
+    fn look(&mut self, from: usize, to: usize) -> Result<()> {
         let outer = self.levels.get(..self.level).unwrap_or_default();
         let (Some(from), Some(to), Some(Level::Lists(offsets))) =
             (first_in(outer, from), first_in(outer, to), self.levels.get(self.level))
         else {
             return Err(outside());
         };
-        let offsets = offsets.get(from..=to).ok_or_else(outside)?;
-        let mut found = (i64::MAX, 0);
+        let offsets = words(offsets).get(from..=to).ok_or_else(outside)?;
+        let mut found = Self::NONE;
         wide::run(Lengths { offsets, found: &mut found });
         // Offsets that fall are those of no lists.
-        let known = self.lengths.get_mut(zone).filter(|_| found.0 >= 0).ok_or_else(outside)?;
-        *known = (found.0.min(known.0), found.1.max(known.1));
+        if found.0 < 0 {
+            return Err(outside());
+        }
+        self.lengths = (found.0.min(self.lengths.0), found.1.max(self.lengths.1));
         Ok(())
     }
 }
 
-/// The first item of an entry within levels of lists.
-fn first_in(levels: &[Level], entry: usize) -> Option<usize> {
-    levels.iter().try_fold(entry, |place, level| level.first(place))
-}
-
-/// The lengths of lists: the same for all, or those of some `Lists`, given by their holder and their place in it.
+/// The lengths of lists: the same for all, or those of some `Lists`.
 enum Sizes {
     Same(i64),
-    Of(Holder, usize),
+    Of(Place),
 }
 
-/// The column that collects, None for numbers that are in no column.
-type Holder = Option<usize>;
+/// A column, and the place of what it collects.
+type Place = (usize, usize);
 
 /// Numbers whose statistics are collected.
 struct Numbers {
     listed: Listed,
-    /// The first number of each zone, and the end.
-    inside: Vec<i64>,
     /// The lengths of the lists of each level.
     sizes: Vec<Sizes>,
-    found: Vec<Bounds>,
+    /// Those of the zone.
+    bounds: Bounds,
+    missing: i64,
 }
 
 impl Numbers {
-    /// Processes the numbers of some entries, all of one zone.
-    fn look(&mut self, zone: usize, from: usize, to: usize) -> Result<()> {
+    /// Processes the numbers of some entries.
+    fn look(&mut self, from: usize, to: usize) -> Result<()> {
         let Some(values) = &self.listed.values else { return Ok(()) };
-        let size = self.listed.number.size();
-        let bytes = first_in(&self.listed.levels, from)
-            .zip(first_in(&self.listed.levels, to))
-            .and_then(|(from, to)| values.get(from.checked_mul(size)?..to.checked_mul(size)?));
-        let found = Bounds::of(self.listed.number, bytes.ok_or_else(outside)?);
-        self.found.get_mut(zone).ok_or_else(outside)?.join(found);
+        let (number, size) = (self.listed.number, self.listed.number.size());
+        let range = self.listed.range(from, to).ok_or_else(outside)?;
+        let Some(index) = &self.listed.index else {
+            let bytes = range.start.checked_mul(size).zip(range.end.checked_mul(size));
+            let bytes = bytes.and_then(|(from, to)| values.get(from..to)).ok_or_else(outside)?;
+            self.bounds.join(Bounds::of(number, bytes));
+            return Ok(());
+        };
+        let index = words(index).get(range).ok_or_else(outside)?;
+        let mut present = Vec::with_capacity(index.len().saturating_mul(size));
+        for place in index {
+            match usize::try_from(i64::from_ne_bytes(*place)) {
+                Err(_) => self.missing += 1,
+                Ok(place) => {
+                    let start = place.checked_mul(size).ok_or_else(outside)?;
+                    present.extend_from_slice(values.get(start..start + size).ok_or_else(outside)?);
+                }
+            }
+        }
+        self.bounds.join(Bounds::of(number, &present));
         Ok(())
     }
 
-    /// Returns the statistics; `held` finds those that have collected the lengths of lists.
-    fn zones<'a>(&self, held: impl Fn(Holder) -> Option<&'a Collected>) -> Result<Zones> {
-        let mut found = self.found.clone();
-        let mut longest = vec![0; found.len()];
+    /// Returns the statistics of a zone between entries; `lengths` finds those of the lists of another column.
+    fn zone(&self, from: usize, to: usize, lengths: impl Fn(Place) -> Option<(i64, i64)>) -> Result<Zone> {
+        let range = self.listed.range(from, to).ok_or_else(outside)?;
+        let count = range.len() as i64;
+        let mut zone = Zone { bounds: self.bounds, count, missing: self.missing, longest: 0 };
         let around = self.listed.around().len();
         for (level, sizes) in self.sizes.iter().enumerate() {
-            let lengths = match sizes {
-                Sizes::Same(size) => &vec![(*size, *size); found.len()],
-                Sizes::Of(holder, place) => {
-                    let lists = held(*holder).and_then(|held| held.lists.get(*place));
-                    &lists.ok_or_else(outside)?.lengths
-                }
+            let (least, most) = match sizes {
+                Sizes::Same(size) => (*size, *size),
+                Sizes::Of(place) => lengths(*place).ok_or_else(outside)?,
             };
             if level < around {
-                longest.iter_mut().zip(lengths).for_each(|(most, (_, own))| *most = (*own).max(*most));
+                zone.longest = zone.longest.max(most);
             } else {
-                let bounds =
-                    |(low, high): &(i64, i64)| Bounds { low: (*low).into(), high: (*high).into(), nan: 0 };
-                found = lengths.iter().map(bounds).collect();
+                zone.bounds = Bounds { low: least.into(), high: most.into(), nan: 0 };
             }
         }
-        let ends = self.inside.iter().skip(1);
-        Ok(Zones {
-            extremes: Extremes::of(self.listed.number, &found),
-            counts: ends.zip(&self.inside).map(|(end, start)| end - start).collect(),
-            longest,
-        })
+        Ok(zone)
     }
 }
 
@@ -347,7 +458,8 @@ impl Numbers {
 pub struct Collected {
     parts: Vec<Numbers>,
     lists: Vec<Lists>,
-    edges: Arc<[i64]>,
+    /// Number of entries whose numbers the cache of the processor holds; None without numbers.
+    piece: Option<usize>,
     /// Number of entries that were processed.
     done: usize,
 }
@@ -361,13 +473,9 @@ impl Collected {
         to: usize,
         mut work: impl FnMut(usize, usize) -> Result<()>,
     ) -> Result<()> {
-        let numbers = self.parts.iter().filter_map(|part| part.listed.values.as_ref()).map(Buffer::len);
-        let bytes: usize = numbers.sum();
-        let entries = self.edges.last().map_or(0, |last| usize::try_from(*last).unwrap_or_default());
-        let piece = PIECE.saturating_mul(entries).checked_div(bytes).map_or(usize::MAX, |piece| piece.max(1));
         let mut from = from;
         while from < to {
-            let end = from.saturating_add(piece).min(to);
+            let end = self.piece.map_or(to, |piece| from.saturating_add(piece).min(to));
             self.look(end)?;
             work(from, end)?;
             from = end;
@@ -377,157 +485,200 @@ impl Collected {
 
     /// Collects the statistics of the entries before `to` that were not processed yet.
     fn look(&mut self, to: usize) -> Result<()> {
-        let mut zone = self.edges.partition_point(|edge| *edge <= self.done as i64).max(1) - 1;
-        while self.done < to && !(self.parts.is_empty() && self.lists.is_empty()) {
-            let end = self.edges.get(zone + 1).and_then(|end| usize::try_from(*end).ok());
-            let end = end.ok_or_else(outside)?.min(to);
-            self.lists.iter_mut().try_for_each(|lists| lists.look(zone, self.done, end))?;
-            self.parts.iter_mut().try_for_each(|part| part.look(zone, self.done, end))?;
-            self.done = end;
-            zone += 1;
+        if self.done < to {
+            let from = std::mem::replace(&mut self.done, to);
+            self.lists.iter_mut().try_for_each(|lists| lists.look(from, to))?;
+            self.parts.iter_mut().try_for_each(|part| part.look(from, to))?;
         }
         Ok(())
     }
-}
 
-/// Places of lists that are collected and the first item of each zone, by their offsets and the first list of each zone.
-type Known = HashMap<(usize, usize, Vec<i64>), (Holder, usize, Vec<i64>)>;
-
-/// Collects the statistics of columns in zones between edges while the columns are written.
-#[derive(Default)]
-pub struct Collector {
-    columns: Vec<Collected>,
-    /// Numbers that are in no column.
-    others: Collected,
-    edges: Arc<[i64]>,
-    /// For each given part, its holder and its place there.
-    order: Vec<(Holder, usize)>,
-}
-
-impl Collector {
-    /// Prepares for zones between `edges`, which begin with 0. Each part belongs to the column with this place, or to
-    /// none that is written.
-    pub fn new(parts: Vec<(Option<usize>, Listed)>, edges: &[i64]) -> Result<Self> {
-        if edges.first() != Some(&0) || !edges.is_sorted() {
-            return Err(outside());
+    fn begin_zone(&mut self) {
+        self.lists.iter_mut().for_each(|lists| lists.lengths = Lists::NONE);
+        for part in &mut self.parts {
+            (part.bounds, part.missing) = (Bounds::NONE, 0);
         }
-        let edges: Arc<[i64]> = edges.into();
-        let others = Collected { edges: Arc::clone(&edges), ..Collected::default() };
-        let mut made = Self { others, edges, ..Self::default() };
-        let mut known = Known::new();
-        for (holder, listed) in parts {
-            made.add(holder, listed, &mut known)?;
-        }
-        Ok(made)
     }
+}
 
+/// Collects the statistics of columns while they are written.
+#[derive(Default)]
+pub struct Collecting {
+    columns: Vec<Collected>,
+    /// Number of entries.
+    rows: usize,
+    /// The ends of the zones.
+    ends: Vec<usize>,
+    /// For each part, the type of its numbers, where they are, and the statistics of its zones; None if the columns have
+    /// other values there.
+    found: Vec<Option<(Number, Place, Vec<Zone>)>>,
+}
+
+impl Collecting {
     /// Adds a part. Lists that several parts share are processed once, with the first of them.
-    fn add(&mut self, holder: Holder, listed: Listed, known: &mut Known) -> Result<()> {
-        let edges = Arc::clone(&self.edges);
-        let zones = edges.len().saturating_sub(1);
-        let own = match holder {
-            Some(column) => self.columns(column + 1).get_mut(column).ok_or_else(outside)?,
-            None => &mut self.others,
-        };
-        let mut inside = edges.to_vec();
+    fn add(&mut self, part: &Part, columns: &[Column], known: &mut HashMap<Vec<(usize, usize)>, Place>) {
+        let Some(listed) = Listed::find(part, columns) else { return self.found.push(None) };
+        let Some(own) = self.columns.get_mut(part.column) else { return self.found.push(None) };
+        let mut keys = Vec::with_capacity(listed.levels.len());
         let mut sizes = Vec::with_capacity(listed.levels.len());
         for (level, lists) in listed.levels.iter().enumerate() {
-            let mut ends = inside.clone();
-            match lists {
-                Level::Fixed(size) => {
-                    let size = i64::try_from(*size).map_err(|_| outside())?;
-                    for edge in &mut ends {
-                        *edge = edge.checked_mul(size).ok_or_else(outside)?;
-                    }
-                    sizes.push(Sizes::Same(size));
-                }
-                Level::Lists(offsets) => {
-                    let found = known.entry((offsets.as_ptr().addr(), offsets.len(), ends));
-                    let place;
-                    (place, ends) = match found {
-                        Entry::Occupied(found) => {
-                            (Sizes::Of(found.get().0, found.get().1), found.get().2.clone())
-                        }
-                        Entry::Vacant(found) => {
-                            let ends = ends_at(offsets, &found.key().2)?;
-                            let levels = Arc::clone(&listed.levels);
-                            own.lists.push(Lists { levels, level, lengths: vec![(i64::MAX, 0); zones] });
-                            let place = own.lists.len() - 1;
-                            found.insert((holder, place, ends.clone()));
-                            (Sizes::Of(holder, place), ends)
-                        }
-                    };
-                    sizes.push(place);
-                }
-            }
-            if level < listed.around().len() {
-                inside = ends;
-            }
+            keys.push(lists.key());
+            sizes.push(match lists {
+                Level::Fixed(size) => Sizes::Same(i64::try_from(*size).unwrap_or(i64::MAX)),
+                Level::Lists(_) => Sizes::Of(*known.entry(keys.clone()).or_insert_with(|| {
+                    let levels = Arc::clone(&listed.levels);
+                    own.lists.push(Lists { levels, level, lengths: Lists::NONE });
+                    (part.column, own.lists.len() - 1)
+                })),
+            });
         }
-        let count = listed.values.as_ref().map(|values| (values.len() / listed.number.size()) as i64);
-        let ends = inside.last().copied().unwrap_or_default();
-        if !inside.is_sorted()
-            || inside.first().is_some_and(|first| *first < 0)
-            || count.is_some_and(|count| ends > count)
-        {
-            return Err(outside());
-        }
-        let place = own.parts.len();
-        own.parts.push(Numbers { listed, inside, sizes, found: vec![Bounds::NONE; zones] });
-        self.order.push((holder, place));
-        Ok(())
+        self.found.push(Some((listed.number, (part.column, own.parts.len()), Vec::new())));
+        own.parts.push(Numbers { listed, sizes, bounds: Bounds::NONE, missing: 0 });
     }
 
     /// Returns the collected statistics of each column, of `count` columns.
     pub fn columns(&mut self, count: usize) -> &mut [Collected] {
         if self.columns.len() < count {
-            let more = || Collected { edges: Arc::clone(&self.edges), ..Collected::default() };
-            self.columns.resize_with(count, more);
+            self.columns.resize_with(count, Collected::default);
         }
         &mut self.columns
     }
 
-    /// Collects what the writer did not process, and returns the statistics of each given part.
-    pub fn finish(mut self) -> Result<Vec<Zones>> {
-        let end = self.edges.last().map_or(0, |end| usize::try_from(*end).unwrap_or_default());
-        let left = |one: &&mut Collected| one.done < end && !(one.parts.is_empty() && one.lists.is_empty());
-        let mut left: Vec<_> = self.columns.iter_mut().chain([&mut self.others]).filter(left).collect();
+    /// Ends a zone before an entry: the cluster with the entries before it was written.
+    pub fn end_zone(&mut self, to: usize) -> Result<()> {
+        // What the writer did not process.
+        let left = |one: &&mut Collected| one.done < to && !(one.parts.is_empty() && one.lists.is_empty());
+        let mut left: Vec<_> = self.columns.iter_mut().filter(left).collect();
         // Waking threads takes longer than a column.
         if left.len() > 1 {
-            left.into_par_iter().try_for_each(|one| one.look(end))?;
+            left.into_par_iter().try_for_each(|one| one.look(to))?;
         } else {
-            left.iter_mut().try_for_each(|one| one.look(end))?;
+            left.iter_mut().try_for_each(|one| one.look(to))?;
         }
-        let held = |holder: Holder| match holder {
-            Some(column) => self.columns.get(column),
-            None => Some(&self.others),
-        };
-        let part = |(holder, place): &(Holder, usize)| held(*holder)?.parts.get(*place);
-        self.order.iter().map(|place| part(place).ok_or_else(outside)?.zones(held)).collect()
+        let from = self.ends.last().copied().unwrap_or_default();
+        let columns = &self.columns;
+        let lengths =
+            |(column, place): Place| columns.get(column)?.lists.get(place).map(|lists| lists.lengths);
+        for (_, (column, place), zones) in self.found.iter_mut().flatten() {
+            let numbers = columns.get(*column).and_then(|one| one.parts.get(*place)).ok_or_else(outside)?;
+            zones.push(numbers.zone(from, to, lengths)?);
+        }
+        self.columns.iter_mut().for_each(Collected::begin_zone);
+        self.ends.push(to);
+        Ok(())
     }
 }
 
-/// Returns the offsets at some edges.
-fn ends_at(offsets: &[i64], edges: &[i64]) -> Result<Vec<i64>> {
-    let end = |&edge: &i64| offsets.get(usize::try_from(edge).ok()?).copied();
-    edges.iter().map(|edge| end(edge).ok_or_else(outside)).collect()
+/// Collects the statistics of a table that is being written. Its zones are its clusters.
+pub struct Collector {
+    parts: Vec<Part>,
+    /// Type and statistics of the numbers of each part; None if it had other values.
+    found: Vec<Option<(Option<Number>, Vec<Zone>)>>,
+    /// The first entry of each zone, and the end.
+    edges: Vec<u64>,
+}
+
+impl Collector {
+    /// Collects statistics from the first entry of a table.
+    pub fn new(parts: Vec<Part>) -> Self {
+        Self { found: parts.iter().map(|_| Some((None, Vec::new()))).collect(), parts, edges: vec![0] }
+    }
+
+    /// Number of entries in the zones.
+    pub fn entries(&self) -> u64 {
+        self.edges.last().copied().unwrap_or_default()
+    }
+
+    /// Prepares for the next entries.
+    pub fn begin(&self, columns: &[Column]) -> Collecting {
+        let rows = columns.first().map_or(0, Column::len);
+        let mut made = Collecting { rows, ..Collecting::default() };
+        made.columns(columns.len());
+        let mut known = HashMap::new();
+        self.parts.iter().for_each(|part| made.add(part, columns, &mut known));
+        for column in &mut made.columns {
+            let bytes: usize = column.parts.iter().map(|part| part.listed.bytes(0, rows)).sum();
+            column.piece = PIECE.saturating_mul(rows).checked_div(bytes).map(|piece| piece.max(1));
+        }
+        made
+    }
+
+    /// Adds the statistics of entries that were written; they continue the last cluster, or begin one.
+    pub fn add(&mut self, mut call: Collecting, continues: bool) -> Result<()> {
+        if call.rows == 0 {
+            return Ok(());
+        }
+        if call.ends.last().copied().unwrap_or_default() < call.rows {
+            call.end_zone(call.rows)?;
+        }
+        let first = self.entries();
+        let joined = usize::from(continues && self.edges.len() > 1);
+        self.edges.truncate(self.edges.len() - joined);
+        self.edges.extend(call.ends.iter().map(|end| first + *end as u64));
+        for (own, found) in self.found.iter_mut().zip(call.found) {
+            let Some(((known, zones), (number, _, more))) = own.as_mut().zip(found) else {
+                *own = None;
+                continue;
+            };
+            if *known.get_or_insert(number) != number {
+                *own = None;
+                continue;
+            }
+            if let Some((last, next)) = zones.last_mut().zip(more.first()).filter(|_| joined > 0) {
+                last.join(next);
+            }
+            zones.extend(more.get(joined..).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Returns the first entry of each zone and the end, and the statistics of each part.
+    pub fn zones(&self) -> (&[u64], Vec<Option<Zones>>) {
+        let made = |(number, zones): &(Option<Number>, Vec<Zone>)| {
+            let number = (*number)?;
+            let bounds: Vec<_> = zones.iter().map(|zone| zone.bounds).collect();
+            Some(Zones {
+                number,
+                extremes: Extremes::of(number, &bounds),
+                counts: zones.iter().map(|zone| zone.count).collect(),
+                missing: zones.iter().map(|zone| zone.missing).collect(),
+                longest: zones.iter().map(|zone| zone.longest).collect(),
+            })
+        };
+        (&self.edges, self.found.iter().map(|found| found.as_ref().and_then(made)).collect())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn zones(columns: Vec<Listed>, edges: &[i64]) -> Result<Vec<Zones>> {
-        Collector::new(columns.into_iter().map(|column| (None, column)).collect(), edges)?.finish()
+    fn part(column: usize) -> Part {
+        Part { column, path: Vec::new(), like: column, lengths: false }
     }
 
-    fn listed(number: Number, values: &[u8], levels: Vec<Level>) -> Listed {
-        Listed { levels: levels.into(), number, values: Some(Buffer::from_slice_ref(values)) }
+    fn zones(parts: Vec<Part>, columns: &[Column], ends: &[usize]) -> Result<Vec<Zones>> {
+        let mut collector = Collector::new(parts);
+        let mut call = collector.begin(columns);
+        ends.iter().try_for_each(|end| call.end_zone(*end))?;
+        collector.add(call, false)?;
+        Ok(collector.zones().1.into_iter().flatten().collect())
     }
 
-    fn found(number: Number, values: &[u8], edges: &[i64]) -> Result<Extremes> {
-        let mut found = zones(vec![listed(number, values, Vec::new())], edges)?;
-        Ok(found.remove(0).extremes)
+    fn column(number: Number, values: &[u8]) -> Column {
+        Column::Number { number, values: Buffer::from_slice_ref(values) }
+    }
+
+    fn list(offsets: &[i64], values: Column) -> Column {
+        Column::List { offsets: Buffer::from_slice_ref(offsets), values: Box::new(values) }
+    }
+
+    fn counted(count: i32) -> Column {
+        column(Number::I32, &(0..count).flat_map(i32::to_ne_bytes).collect::<Vec<_>>())
+    }
+
+    fn found(number: Number, values: &[u8], ends: &[usize]) -> Result<Extremes> {
+        Ok(zones(vec![part(0)], &[column(number, values)], ends)?.remove(0).extremes)
     }
 
     fn numbers(bytes: &[u8]) -> Vec<i32> {
@@ -539,7 +690,7 @@ mod tests {
         let mut values: Vec<f32> = (0..100).map(|i| (i * 37 % 100) as f32).collect();
         values.extend([f32::NAN, f32::NAN, f32::NEG_INFINITY, -0.0]);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let zones = found(Number::F32, &bytes, &[0, 1, 100, 102, 102, 104]).unwrap();
+        let zones = found(Number::F32, &bytes, &[1, 100, 102, 102, 104]).unwrap();
         let numbers = |bytes: &[u8]| -> Vec<f32> {
             bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
         };
@@ -547,9 +698,7 @@ mod tests {
         assert_eq!(numbers(&zones.high), [0.0, 99.0, 0.0, 0.0, 0.0]);
         assert!(numbers(&zones.high)[4].is_sign_negative());
         assert_eq!(zones.nan, [0, 0, 2, 0, 0]);
-        for wrong in [&[0, 105][..], &[-1, 5], &[0, 5, 4], &[1, 5]] {
-            assert!(found(Number::F32, &bytes, wrong).is_err(), "{wrong:?}");
-        }
+        assert!(found(Number::F32, &bytes, &[105]).is_err());
     }
 
     #[test]
@@ -558,11 +707,11 @@ mod tests {
         let mut bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
         bytes[8 * 70_000..][..8].copy_from_slice(&(-f64::NAN).to_ne_bytes());
         bytes[8 * 70_001..][..8].copy_from_slice(&f64::NAN.to_ne_bytes());
-        let edges = [0, 65_536, 65_536, 71_075, 80_000, values.len() as i64];
-        let zones = found(Number::F64, &bytes, &edges).unwrap();
+        let edges = [0, 65_536, 65_536, 71_075, 80_000, values.len()];
+        let zones = found(Number::F64, &bytes, &edges[1..]).unwrap();
         assert_eq!(zones.nan, [0, 0, 2, 0, 0]);
         for (zone, pair) in edges.windows(2).enumerate() {
-            let own = &bytes[8 * pair[0] as usize..8 * pair[1] as usize];
+            let own = &bytes[8 * pair[0]..8 * pair[1]];
             let numbers = own.as_chunks().0.iter().map(|cell| f64::from_ne_bytes(*cell));
             let (low, high) = numbers
                 .filter(|number| !number.is_nan())
@@ -595,46 +744,42 @@ mod tests {
 
     #[test]
     fn the_shortest_and_the_longest_list_of_each_zone_are_found() {
-        let lengths = |offsets: &[i64], edges: &[i64]| {
-            let lists = || Arc::from([Level::Lists(offsets.to_vec().into())]);
-            let values =
-                Some(Buffer::from_vec(vec![0u8; offsets.last().copied().unwrap_or(0).max(0) as usize]));
-            let items = Listed { levels: lists(), number: Number::U8, values };
-            let counter = Listed { levels: lists(), number: Number::I32, values: None };
-            let found = zones(vec![items, counter], edges)?;
-            assert_eq!(found[1].longest, vec![0; edges.len() - 1]);
-            assert_eq!(found[1].counts, edges.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
+        let lengths = |offsets: &[i64], ends: &[usize]| {
+            let items = vec![0u8; offsets.last().copied().unwrap_or(0).max(0) as usize];
+            let lists = list(offsets, column(Number::U8, &items));
+            let found = zones(vec![part(0), Part { lengths: true, ..part(0) }], &[lists], ends)?;
+            assert_eq!(found[1].longest, vec![0; ends.len()]);
+            let starts = [0].iter().chain(ends);
+            assert_eq!(
+                found[1].counts,
+                ends.iter().zip(starts).map(|(end, start)| (end - start) as i64).collect::<Vec<_>>()
+            );
             let most = numbers(&found[1].extremes.high).into_iter().map(i64::from);
             assert_eq!(most.collect::<Vec<_>>(), found[0].longest);
             Ok::<_, Error>((numbers(&found[1].extremes.low), found[0].longest.clone()))
         };
-        assert_eq!(lengths(&[0, 3, 3, 10, 11], &[0, 2, 2, 4]).unwrap(), (vec![0, 0, 1], vec![3, 0, 7]));
-        assert!(lengths(&[0, 3], &[0, 2]).is_err());
+        assert_eq!(lengths(&[0, 3, 3, 10, 11], &[2, 2, 4]).unwrap(), (vec![0, 0, 1], vec![3, 0, 7]));
+        assert!(lengths(&[0, 3], &[2]).is_err());
         for place in 0..30 {
             let mut ends: Vec<i64> = (0..31).map(|i| 2 * i).collect();
             ends.iter_mut().skip(place + 1).for_each(|end| *end += 5);
-            let (least, most) = lengths(&ends, &[0, place as i64, place as i64 + 1, 30]).unwrap();
+            let (least, most) = lengths(&ends, &[place, place + 1, 30]).unwrap();
             assert_eq!((least[1], most[1]), (7, 7), "{place}");
-            assert_eq!(lengths(&ends, &[0, 30]).unwrap(), (vec![2], vec![7]), "{place}");
+            assert_eq!(lengths(&ends, &[30]).unwrap(), (vec![2], vec![7]), "{place}");
             if place > 0 {
                 ends[place] = 1000;
-                assert!(lengths(&ends, &[0, 30]).is_err(), "{place}");
+                assert!(lengths(&ends, &[30]).is_err(), "{place}");
             }
         }
     }
 
     #[test]
     fn zones_of_lists_are_those_of_all_their_items() {
-        let offsets = ScalarBuffer::from(vec![0i64, 2, 2, 5]);
-        let column = |levels: Vec<Level>, count: i32| Listed {
-            levels: levels.into(),
-            number: Number::I32,
-            values: Some(Buffer::from_vec((0..count).collect::<Vec<_>>())),
-        };
-        let lists = || Level::Lists(offsets.clone());
-        let columns =
-            || vec![column(vec![], 3), column(vec![lists()], 5), column(vec![lists(), Level::Fixed(2)], 10)];
-        let found = zones(columns(), &[0, 1, 3]).unwrap();
+        let pairs = |values| Column::FixedList { length: 5, size: 2, values: Box::new(values) };
+        let lists = |values| list(&[0, 2, 2, 5], values);
+        let columns = [counted(3), lists(counted(5)), lists(pairs(counted(10)))];
+        let all = || (0..3).map(part).collect::<Vec<_>>();
+        let found = zones(all(), &columns, &[1, 3]).unwrap();
         let shown = found.iter().map(|one| {
             (numbers(&one.extremes.low), numbers(&one.extremes.high), one.counts.clone(), one.longest.clone())
         });
@@ -646,11 +791,11 @@ mod tests {
                 (vec![0, 4], vec![3, 9], vec![4, 6], vec![2, 3]),
             ]
         );
-        assert!(zones(columns(), &[0, 4]).is_err() && zones(columns(), &[-1, 2]).is_err());
-        assert!(zones(vec![column(vec![Level::Fixed(usize::MAX)], 3)], &[0, 1]).is_err());
-        assert!(zones(vec![column(vec![lists()], 4)], &[0, 3]).is_err());
-        let wrong = Level::Lists(vec![i64::MIN, i64::MAX].into());
-        assert!(zones(vec![column(vec![wrong], 4)], &[0, 1]).is_err());
+        assert!(zones(all(), &columns, &[4]).is_err());
+        let many = Column::FixedList { length: 1, size: usize::MAX, values: Box::new(counted(3)) };
+        for wrong in [many, lists(counted(4)), list(&[i64::MIN, i64::MAX], counted(4))] {
+            assert!(zones(vec![part(0)], &[wrong], &[1, 3]).is_err());
+        }
     }
 
     #[test]
@@ -658,43 +803,80 @@ mod tests {
         let values: Vec<u8> =
             (0..600_000i64).flat_map(|i| ((i * 7919 % 600_011) as i32).to_ne_bytes()).collect();
         let offsets: Vec<i64> = (0..=100_000).map(|i| i * 6 - i % 2).collect();
-        let offsets = ScalarBuffer::from(offsets);
-        let lists = || listed(Number::I32, &values, vec![Level::Lists(offsets.clone())]);
-        let plain = || listed(Number::I32, &values, Vec::new());
-        let edges = [0, 1, 30_000, 99_999, 100_000];
-        let whole = zones(vec![lists(), plain()], &edges).unwrap();
-        let levels = || Arc::from([Level::Lists(offsets.clone())]);
-        let counter = Listed { levels: levels(), number: Number::I32, values: None };
-        let shared = listed(Number::I32, &values, vec![Level::Lists(offsets.clone())]);
-        let mut collector = Collector::new(
-            vec![(Some(1), lists()), (None, shared), (Some(0), plain()), (None, counter)],
-            &edges,
-        )
-        .unwrap();
+        let lists = list(&offsets, column(Number::I32, &values));
+        let columns = [column(Number::I32, &values[..400_000]), lists.clone(), lists];
+        let parts = || vec![part(1), part(2), part(0), Part { lengths: true, ..part(1) }];
+        let ends = [1, 30_000, 99_999, 100_000];
+        let whole = zones(parts(), &columns, &ends).unwrap();
+        let mut collector = Collector::new(parts());
+        let mut call = collector.begin(&columns);
         let mut pieces = Vec::new();
-        for (from, to) in [(0, 10), (10, 70_000), (70_000, 90_000)] {
-            let columns = collector.columns(3);
-            assert_eq!(columns.len(), 3);
+        for (from, to) in [(0, 1), (1, 10), (10, 30_000), (30_000, 90_000)] {
+            let columns = call.columns(4);
             let push = |from, to| {
                 pieces.push((from, to));
                 Ok(())
             };
             columns[1].in_pieces(from, to, push).unwrap();
-            columns[2]
-                .in_pieces(from, to, |begin, end| {
-                    assert_eq!((begin, end), (from, to), "a column without numbers is one piece");
-                    Ok(())
-                })
-                .unwrap();
+            let one = |begin, end| {
+                assert_eq!((begin, end), (from, to), "a column without numbers is one piece");
+                Ok(())
+            };
+            columns[3].in_pieces(from, to, one).unwrap();
+            if ends.contains(&to) {
+                call.end_zone(to).unwrap();
+            }
         }
         assert!(pieces.len() > 5 && pieces.iter().all(|(from, to)| 24 * (to - from) <= 2 * PIECE));
         assert!(pieces.windows(2).all(|pair| pair[0].1 == pair[1].0) && pieces.last().unwrap().1 == 90_000);
-        let found = collector.finish().unwrap();
-        assert_eq!(numbers(&found[3].extremes.high), [5, 7, 7, 7]);
-        for (one, same) in found.iter().zip([&whole[0], &whole[0], &whole[1]]) {
+        call.end_zone(99_999).unwrap();
+        collector.add(call, false).unwrap();
+        let (edges, found) = collector.zones();
+        assert_eq!(edges, [0, 1, 30_000, 99_999, 100_000]);
+        assert_eq!(numbers(&found[3].as_ref().unwrap().extremes.high), [5, 7, 7, 7]);
+        for (one, same) in found.iter().flatten().zip(&whole) {
             assert_eq!(numbers(&one.extremes.low), numbers(&same.extremes.low));
             assert_eq!(numbers(&one.extremes.high), numbers(&same.extremes.high));
             assert_eq!((&one.counts, &one.longest), (&same.counts, &same.longest));
         }
+    }
+
+    #[test]
+    fn entries_of_several_calls_that_share_a_cluster_are_one_zone() {
+        let mut collector = Collector::new(vec![part(0), part(1), Part { path: vec![1], ..part(2) }]);
+        // A cluster ends after the third entry, and one after the fourth.
+        for (number, continues) in [false, true, false, true].into_iter().enumerate() {
+            let first = 10 * number as i32;
+            let bytes: Vec<u8> = [first, first + 5].iter().flat_map(|value| value.to_ne_bytes()).collect();
+            let index = [[1i64, -1], [-1, -1], [0, 1], [-1, 0]][number];
+            let maybe = Column::Option {
+                index: Buffer::from_slice_ref(index),
+                values: Box::new(column(Number::I32, &bytes)),
+            };
+            let member = |name: &str, values| (name.to_owned(), values);
+            let record = Column::Record {
+                length: 2,
+                name: String::new(),
+                fields: vec![member("a", counted(2)), member("b", maybe)],
+            };
+            let last = if number == 2 { Number::U32 } else { Number::I32 };
+            let columns =
+                [list(&[0, 1, 2 + i64::from(number == 0)], counted(3)), column(last, &bytes), record];
+            let mut call = collector.begin(&columns);
+            if number == 1 {
+                call.end_zone(1).unwrap();
+            }
+            collector.add(call, continues).unwrap();
+            // No entries change nothing.
+            collector.add(collector.begin(&[]), true).unwrap();
+        }
+        let (edges, found) = collector.zones();
+        assert_eq!(edges, [0, 3, 4, 8]);
+        let (lists, maybe) = (found[0].as_ref().unwrap(), found[2].as_ref().unwrap());
+        assert_eq!((&lists.longest, &lists.counts), (&vec![2, 1, 1], &vec![4, 1, 4]));
+        assert!(found[1].is_none(), "the numbers have had two types");
+        assert_eq!((&maybe.counts, &maybe.missing), (&vec![3, 1, 4], &vec![2, 1, 1]));
+        assert_eq!(numbers(&maybe.extremes.low), [5, 0, 20]);
+        assert_eq!(numbers(&maybe.extremes.high), [5, 0, 30]);
     }
 }

@@ -1,7 +1,7 @@
 //! The common interface of tables that are being written.
 
 use crate::array::Column;
-use crate::array::extremes::Collector;
+use crate::array::extremes::Collecting;
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::writer::FileWriter;
@@ -22,14 +22,14 @@ pub trait TableWriter: Any + Send {
     /// Takes entries: one column for each field that takes data, all of equal length. The columns are copied or written
     /// before this returns. Takes nothing if the columns do not fit.
     fn extend(&mut self, file: &mut FileWriter, columns: &[Column]) -> Result<()> {
-        self.extend_collecting(file, columns, &mut Collector::default())
+        self.extend_collecting(file, columns, &mut Collecting::default())
     }
-    /// Takes entries as `extend` does, and passes them to a collector of statistics on the way.
+    /// Takes entries as `extend` does, and collects their statistics on the way. Each cluster that is written ends a zone.
     fn extend_collecting(
         &mut self,
         file: &mut FileWriter,
         columns: &[Column],
-        collector: &mut Collector,
+        collecting: &mut Collecting,
     ) -> Result<()>;
     /// Writes the buffered entries as a cluster, however small.
     fn flush(&mut self, file: &mut FileWriter) -> Result<()>;

@@ -21,6 +21,7 @@ import numpy as np
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
 from sapwood.files.kinds import SUMMARY, TABLES
+from sapwood.storage.placing import forget
 from sapwood.storage.sources import real_path
 from sapwood.train.data.dataset import Dataset, is_url
 from sapwood.train.execution.checkpoint import check_folder
@@ -431,6 +432,7 @@ class Writer:
             summary.write(file)
             file.close()
             parts[0].replace(target)
+            forget(target)
         else:
             self._close(key)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -670,6 +672,7 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
                             tree.extend(columns)
             summary.write(file)
         beside.replace(target)
+        forget(target)
     finally:
         with suppress(OSError):  # the earlier error has more details
             beside.unlink(missing_ok=True)

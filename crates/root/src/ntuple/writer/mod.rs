@@ -26,7 +26,7 @@ use super::schema::Schema;
 use super::structure::{Compiler, Structure};
 use super::table::NTuple;
 use crate::array::Column;
-use crate::array::extremes::Collector;
+use crate::array::extremes::Collecting;
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
@@ -287,7 +287,7 @@ impl NTupleWriter {
         file: &mut FileWriter,
         columns: &[Column],
         rows: usize,
-        collector: &mut Collector,
+        collecting: &mut Collecting,
     ) -> Result<()> {
         let bytes: usize = columns.iter().map(columns::bytes).sum();
         let step = STEP.min((self.options.cluster_bytes / 4).max(1) as usize).max(64 << 10);
@@ -296,7 +296,7 @@ impl NTupleWriter {
         while from < rows {
             let left = self.options.cluster_entries.map_or(usize::MAX, |most| most - self.waiting);
             let to = rows.min(from.saturating_add(step.min(left)));
-            let collected = collector.columns(columns.len());
+            let collected = collecting.columns(columns.len());
             self.tops.par_iter_mut().zip(columns).zip(collected).try_for_each(
                 |((top, column), collected)| {
                     let Ok(structure) = &top.structure else { return Ok(()) };
@@ -310,6 +310,7 @@ impl NTupleWriter {
             self.seal(file, Seal::Full)?;
             if self.is_full(file.compression()) {
                 self.write_cluster(file)?;
+                collecting.end_zone(to)?;
             }
             from = to;
         }
@@ -685,7 +686,7 @@ impl TableWriter for NTupleWriter {
         &mut self,
         file: &mut FileWriter,
         columns: &[Column],
-        collector: &mut Collector,
+        collecting: &mut Collecting,
     ) -> Result<()> {
         let place = self.place();
         self.check_sound().within(|| place.clone())?;
@@ -707,7 +708,7 @@ impl TableWriter for NTupleWriter {
                 return Err(Error::argument(text).within(place));
             }
         }
-        self.take(file, columns, rows, collector).map_err(|error| self.fail(file, &error))
+        self.take(file, columns, rows, collecting).map_err(|error| self.fail(file, &error))
     }
     fn flush(&mut self, file: &mut FileWriter) -> Result<()> {
         if self.failed.is_some() || self.waiting == 0 {

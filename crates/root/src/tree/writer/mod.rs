@@ -19,7 +19,7 @@ mod plan;
 mod row;
 
 use crate::array::Column;
-use crate::array::extremes::Collector;
+use crate::array::extremes::Collecting;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
@@ -380,12 +380,12 @@ impl TreeWriter {
         from: usize,
         to: usize,
         bytes: u64,
-        collector: &mut Collector,
+        collecting: &mut Collecting,
     ) -> Result<()> {
         let have = self.waiting + to - from;
         let parts = self.left().map_or(1.0, |left| (self.waiting.saturating_add(left)) as f64 / have as f64);
         // The branch that holds all of a column collects its statistics.
-        let mut free: Vec<_> = collector.columns(self.columns).iter_mut().map(Some).collect();
+        let mut free: Vec<_> = collecting.columns(self.columns).iter_mut().map(Some).collect();
         let mut claim = |branch: &Branch| {
             let whole = branch.path.is_empty() && branch.item.as_deref() != Some(&Item::Count);
             if whole { free.get_mut(branch.column).and_then(Option::take) } else { None }
@@ -571,7 +571,7 @@ impl TableWriter for TreeWriter {
         &mut self,
         file: &mut FileWriter,
         columns: &[Column],
-        collector: &mut Collector,
+        collecting: &mut Collecting,
     ) -> Result<()> {
         self.check_sound().within(|| self.place())?;
         let projected = self.project(columns).within(|| self.place())?;
@@ -625,10 +625,11 @@ impl TableWriter for TreeWriter {
                 }
                 to = above;
             }
-            let result = self
-                .take(&views, from, to, bytes(from, to), collector)
-                .and_then(|()| self.flush_if_full(file));
-            if let Err(error) = result {
+            let taken = self
+                .take(&views, from, to, bytes(from, to), collecting)
+                .and_then(|()| self.flush_if_full(file))
+                .and_then(|()| if self.waiting == 0 { collecting.end_zone(to) } else { Ok(()) });
+            if let Err(error) = taken {
                 return Err(self.fail(file, &error));
             }
             from = to;
