@@ -434,11 +434,11 @@ def _undecodable(field: Field, entries: int | None) -> str | None:
 # One field at a time
 
 
-def _read_one(query: Query, field: Field, start: int, stop: int) -> Column:
-    """Read a field that was not named beforehand; see `sapwood.table.learning`."""
-    carry = learned_carry(field, start, stop)
+def _read_one(query: Query, field: Field, ranges: Sequence[tuple[int, int]]) -> Column:
+    """Read ranges of a field that was not named beforehand; see `sapwood.table.learning`."""
+    carry = learned_carry(field, *ranges[0]) if len(ranges) == 1 else None
     try:
-        found = read([Slice(query, start, stop, [field.number])], carry)
+        found = read([Slice(query, *one, [field.number]) for one in ranges], carry)
     except StorageError:
         give_up_on(field.table)
         raise
@@ -449,7 +449,7 @@ def single(field: Field, start: int, stop: int, form: ResultForm) -> Foreign:
     """Read one field; one with only parts as a record of them (NumPy: a dict, pandas: a frame)."""
     query = Query(field.parent, filter_field=lambda other: other is field)
     if query.numbers == [field.number]:
-        data: list[Column | None] = [_read_one(query, field, start, stop)]
+        data: list[Column | None] = [_read_one(query, field, [(start, stop)])]
     else:
         data = Scan(query).read(start, stop)
     ((_, result),), entries = form.results(query, data, range(start, stop))
@@ -469,8 +469,7 @@ class _Virtual(NamedTuple):
     """The information that the buffers of a virtual array need."""
 
     query: Query
-    start: int
-    stop: int
+    ranges: Sequence[tuple[int, int]]
     log: Foreign
     failed: Callable[[Exception], None] | None
     container: dict[str, Callable[[], Any]]
@@ -478,13 +477,12 @@ class _Virtual(NamedTuple):
 
 def virtual_arrays(
     query: Query,
-    start: int,
-    stop: int,
+    ranges: Sequence[tuple[int, int]],
     form: ResultForm,
     log: Foreign,
     failed: Callable[[Exception], None] | None = None,
 ) -> Foreign:
-    """Return an Awkward array whose fields are read at their first use, each on its own.
+    """Return an Awkward array of ranges of entries, whose fields are read at their first use, each on its own.
 
     A file that was closed by then is opened again. `failed` is called with an error of reading before the error is
     raised by the use of the array.
@@ -496,7 +494,7 @@ def virtual_arrays(
     """
     import awkward as ak
 
-    lazy = _Virtual(query, start, stop, log, failed, {})
+    lazy = _Virtual(query, ranges, log, failed, {})
     forms: list[Any] = []
     names: list[str] = []
     reasons: list[str] = []
@@ -513,7 +511,7 @@ def virtual_arrays(
         names.append(name)
     warn_of_lost(query.source.words.fields, reasons)
     record = ak.forms.RecordForm(forms, names, parameters=documentation(query.source, form.add_doc))
-    return ak.from_buffers(record, stop - start, lazy.container)
+    return ak.from_buffers(record, sum(stop - start for start, stop in ranges), lazy.container)
 
 
 def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Foreign) -> Foreign:
@@ -521,7 +519,7 @@ def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Fo
     import awkward as ak
 
     query = Query.picking(field.parent, {field.name: field})
-    return ak.Array(virtual_arrays(query, start, stop, form, log).layout.content(0))
+    return ak.Array(virtual_arrays(query, [(start, stop)], form, log).layout.content(0))
 
 
 def _form(
@@ -550,7 +548,7 @@ def _form(
         # The file may be closed by now.
         table = field.table.reopened()
         query = lazy.query if table is field.table else lazy.query.moved(table)
-        return _read_one(query, table.field_at(field.number), lazy.start, lazy.stop)
+        return _read_one(query, table.field_at(field.number), lazy.ranges)
 
     def buffer(name: str) -> Callable[[], Any]:
         def get() -> Foreign:

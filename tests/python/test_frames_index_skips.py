@@ -1,0 +1,228 @@
+"""Trains, rows and explanations skip clusters by an index, whatever else they need, and no result changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import awkward as ak
+import hist
+import numpy as np
+import pytest
+
+import sapwood
+from sapwood import cli, train
+from sapwood.errors import ArgumentError, NotFoundError
+from sapwood.tools import scanning
+
+ENTRIES, CLUSTER = 2000, 100
+N = np.arange(ENTRIES)
+CHANCE = np.random.default_rng(5)
+TYPES = {"x": "int32", "y": "float64", "key": "int64", "jets": "var * float32"}
+DATA = {
+    "x": N.astype(np.int32), "y": CHANCE.normal(size=ENTRIES), "key": N * 2,
+    "jets": ak.unflatten(CHANCE.normal(size=2 * ENTRIES).astype("f4"), np.full(ENTRIES, 2)),
+}  # fmt: skip
+FRIEND = {"w": CHANCE.normal(size=ENTRIES), "key": (N * 3)[::-1], "lists": DATA["jets"]}
+
+
+def write(path: Path, index: bool, form: str = "ttree", data: Mapping[str, Any] = DATA) -> Path:
+    with sapwood.recreate(path, index=index) as file:
+        types = {name: TYPES[name] for name in data}
+        if form == "ttree":
+            table: Any = file.mktree("t", types, auto_flush=CLUSTER)
+        else:
+            table = file.mkrntuple("t", types, cluster_entries=CLUSTER)
+        for start in range(0, ENTRIES, CLUSTER):
+            table.extend({name: values[start : start + CLUSTER] for name, values in data.items()})
+    return path
+
+
+def write_friend(path: Path) -> Path:
+    with sapwood.recreate(path, index=True) as file:
+        tree = file.mktree("t", {"w": "float64", "key": "int64", "lists": "var * float32"}, auto_flush=CLUSTER)
+        for start in range(0, ENTRIES, CLUSTER):
+            tree.extend({name: values[start : start + CLUSTER] for name, values in FRIEND.items()})
+    return path
+
+
+@pytest.fixture(scope="module", params=["ttree", "rntuple"])
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Write the same entries without and with an index."""
+    folder = tmp_path_factory.mktemp("skips")
+    return write(folder / "plain.root", False, request.param), write(folder / "indexed.root", True, request.param)
+
+
+@pytest.fixture(scope="module")
+def friend(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_friend(tmp_path_factory.mktemp("friend") / "friend.root")
+
+
+def asked(call: Callable[[], Any]) -> tuple[Any, int]:
+    """Return the result of a call, and the bytes that it requested."""
+    with sapwood.trace() as trace:
+        found = call()
+    return found, trace.layers()["bytes_requested"]
+
+
+# Trains
+
+
+class Rows(train.Task):
+    """Takes the columns of the entries that pass a cut."""
+
+    name = "rows"
+
+    def __init__(self, cut: str | None, branches: Any = ("x", "y")) -> None:
+        self.cut = cut
+        self.branches = branches
+
+    def process(self, events: Any) -> Any:
+        names = self.branches or ("x", "y", "jets")
+        found = {name.replace(".", "_"): column_of(events, name).to_list() for name in names}
+        return {**found, "cut": len(events)}
+
+
+def column_of(events: Any, name: str) -> Any:
+    for part in name.split("."):
+        events = events[part]
+    return events
+
+
+def both(tasks: Callable[[], Any], files: tuple[Path, Path], change: Any = None, **options: Any) -> list[Any]:
+    """Run tasks on the files without and with an index, and compare: return the outcomes and the bytes requested."""
+    found: list[Any] = []
+    for path in files:
+        dataset = train.Dataset.of(f"{path}:t")
+        dataset = dataset if change is None else change(dataset)
+        outcome, size = asked(lambda d=dataset: train.run(tasks(), d, threads=1, executor="threads", **options))
+        assert outcome.complete
+        found.append((outcome, size))
+    results = [repr([task.results for task in outcome.tasks]) for outcome, _ in found]
+    assert results[0] == results[1]
+    totals = [outcome.account()["totals"] for outcome, _ in found]
+    assert totals[0] == totals[1] and totals[0]["processed"] == totals[0]["entries"]
+    assert found[0][0].account()["entries_passed_over"] == 0
+    return found
+
+
+TRAINS: dict[str, tuple[Callable[[], Any], int]] = {
+    "a friend that no task uses": (lambda: Rows("x >= 1850"), 1800),
+    "a column of a friend": (lambda: Rows("x >= 1850", {"x": "x", "w": "g.w", "both": "g.w + y"}), 1800),
+    "a cut of a friend": (lambda: Rows("(x >= 1850) & (g.w > 0)", {"x": "x", "w": "g.w"}), 1800),
+    "lists of a friend": (lambda: Rows("(x >= 1850) & any(g.lists > 0)", {"x": "x", "lists": "g.lists"}), 1800),
+    "only a cut of a friend": (lambda: Rows("g.w > 0", {"x": "x"}), 0),
+    "a condition with a friend": (lambda: Rows("(x >= 1850) | (g.w > 2)", {"x": "x"}), 0),
+    "several ranges": (lambda: Rows("((x < 50) | (x >= 1850)) & (g.w > 0)", {"x": "x", "w": "g.w"}), 1700),
+    "no entry passes": (lambda: Rows("(x < 0) & (g.w > 0)", {"x": "x", "w": "g.w", "p": "pack(x, g.w)"}), 2000),
+    "a packed column": (lambda: Rows("x >= 1850", {"x": "x", "p": "pack(x, y, g.w)"}), 1800),
+    "no branches": (lambda: Rows("x >= 1850", ()), 1800),
+    "no branches, and several ranges": (lambda: Rows("((x < 50) | (x >= 1850)) & (g.w > 0)", ()), 1700),
+    "no branches, and no entry": (lambda: Rows("x < 0", ()), 2000),
+    "lists in the cut": (lambda: Rows("(x >= 1850) & any(jets > 1)", ()), 1800),
+    "several tasks": (lambda: [Rows("x < 50", ("x",)), NoBranches("x >= 1850")], 1700),
+    "a task that needs all": (lambda: [Rows("x < 50", ("x",)), NoBranches(None)], 0),
+    "declared results": (lambda: declared("x >= 1850"), 1800),
+    "declared results of a friend": (
+        lambda: declared("x >= 1850", "w > 0", branches={"x": "x", "w": "g.w", "p": "pack(y, g.w)", "jets": "jets"}),
+        1800,
+    ),
+}  # fmt: skip
+
+
+class NoBranches(Rows):
+    """Declares no branches."""
+
+    name = "no_branches"
+
+    def __init__(self, cut: str | None) -> None:
+        super().__init__(cut, ())
+
+
+def declared(*cuts: str, branches: Any = ()) -> train.Declared:
+    axis = hist.axis.Regular(20, -3, 3, flow=True)
+    results = {"h": train.Hist("p" if branches else "y", axis), "n": train.Total("jets")}
+    return train.Declared(results, where=list(cuts), branches=branches)
+
+
+@pytest.mark.parametrize(
+    ("case", "by"),
+    [*((case, []) for case in TRAINS), *((case, ["key"]) for case in ("a cut of a friend", "no entry passes"))],
+)
+def test_a_train_with_a_friend_skips_by_the_index_of_its_table(
+    files: tuple[Path, Path], friend: Path, case: str, by: list[str]
+) -> None:
+    tasks, skipped = TRAINS[case]
+    found = both(tasks, files, lambda dataset: dataset.with_friend("g", friend, by=by), step_size=500)
+    assert found[1][0].account()["entries_passed_over"] == skipped
+    if skipped:
+        assert found[1][1] < found[0][1]
+    else:
+        assert found[1][1] >= found[0][1]  # and the index
+
+
+@pytest.mark.parametrize(
+    ("branches", "cut"),
+    [(("x", "y"), "x >= 1850"), ({"x": "x", "p": "pack(x, y)"}, "x >= 1850"), ((), "x >= 1850"),
+     ((), "(x >= 1850) & any(jets > 1)")],
+)  # fmt: skip
+@pytest.mark.parametrize("step_size", [330, "100 MB"])
+def test_a_train_reads_only_what_can_pass(
+    files: tuple[Path, Path], branches: Any, cut: str, step_size: int | str
+) -> None:
+    found = both(lambda: Rows(cut, branches), files, step_size=step_size)
+    assert found[1][0].account()["entries_passed_over"] == 1800
+    assert found[1][1] < 0.5 * found[0][1]
+
+
+@pytest.mark.parametrize("branches", [("x", "y"), ()], ids=["branches", "no branches"])
+def test_a_train_with_an_entry_list_skips_by_the_index(files: tuple[Path, Path], branches: Any) -> None:
+    chosen = [3, 40, 120, 1820, 1850, 1851, 1999]
+
+    def change(dataset: train.Dataset) -> train.Dataset:
+        return dataset.with_entries(chosen)
+
+    found = both(lambda: Rows("(x < 100) | (x >= 1850)", branches), files, change, step_size=700)
+    assert found[1][0].tasks[0].results["x"] == [3, 40, 1850, 1851, 1999]
+    assert found[1][0].account()["entries_passed_over"] == 1  # 120; 1820 is in a cluster that can pass
+    assert found[1][0].account()["totals"]["processed"] == len(chosen)
+    assert found[1][1] < found[0][1]
+
+
+def test_a_train_skips_files_that_lack_a_branch(files: tuple[Path, Path], tmp_path: Path) -> None:
+    found: list[Any] = []
+    for index in (False, True):
+        first = write(tmp_path / f"a{index}.root", index)
+        second = write(tmp_path / f"b{index}.root", index, data={"x": DATA["x"], "jets": DATA["jets"]})
+        dataset = train.Dataset.of([f"{first}:t", f"{second}:t"])
+        outcome = train.run(Rows("(x >= 1850) & ~(y > 100)"), dataset, threads=1, drift="fill")
+        found.append((repr(outcome.tasks[0].results), outcome.account()["entries_passed_over"]))
+    assert found[0][0] == found[1][0]
+    assert [skipped for _, skipped in found] == [0, 3600]
+
+
+def test_a_constant_is_compared_with_a_column_as_the_train_converts_it(tmp_path: Path) -> None:
+    """The second file has doubles that are floats, one just above 0.1; as a float, it is not above the constant."""
+    found: list[Any] = []
+    for index in (False, True):
+        paths: list[str] = []
+        for kind in ("f4", "f8"):
+            path = tmp_path / f"{kind}{index}.root"
+            with sapwood.recreate(path, index=index) as file:
+                file["t"] = {"v": np.full(10, 0.1, np.float32).astype(kind)}
+            paths.append(f"{path}:t")
+        outcome = train.run(Rows("v <= 0.1", ("v",)), paths, threads=1, drift="fill")
+        found.append(outcome.tasks[0].results)
+    assert found[0] == found[1] and len(found[0]["v"]) == 20
+
+
+def test_data_sets_with_different_friends_skip_alike(friend: Path, tmp_path: Path) -> None:
+    datasets: dict[str, Any] = {
+        name: {"files": [str(write(tmp_path / f"{name}.root", True))], "tree": "t"} for name in ("with", "without")
+    }
+    datasets["with"]["friends"] = [{"name": "g", "files": str(friend)}]
+    outcome = train.run(Rows("x >= 1850", {"x": "x", "w": ["g.w", "y"]}), train.Dataset.of(datasets), threads=1)
+    assert outcome.account()["entries_passed_over"] == 3600
+    assert outcome.tasks[0].results["w"] == [*FRIEND["w"][1850:].tolist(), *DATA["y"][1850:].tolist()]
