@@ -226,3 +226,65 @@ def test_data_sets_with_different_friends_skip_alike(friend: Path, tmp_path: Pat
     outcome = train.run(Rows("x >= 1850", {"x": "x", "w": ["g.w", "y"]}), train.Dataset.of(datasets), threads=1)
     assert outcome.account()["entries_passed_over"] == 3600
     assert outcome.tasks[0].results["w"] == [*FRIEND["w"][1850:].tolist(), *DATA["y"][1850:].tolist()]
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("cut", "part"),
+    [("x >= 1850", 0.3), ("(x >= 1850) & any(jets > 1)", 0.5), ("x < 0", 0.2), ("(x < 20) | (x > 1990)", 0.4),
+     ("y > 2", None)],
+)  # fmt: skip
+@pytest.mark.parametrize("expressions", [[], ["x", "y * 2"], ["y"]], ids=["all", "expressions", "field"])
+def test_rows_are_read_where_a_cut_can_pass(
+    files: tuple[Path, Path], cut: str, part: float | None, expressions: list[str]
+) -> None:
+    found = [asked(lambda p=path: list(scanning.rows(f"{p}:t", expressions, cut))) for path in files]
+    assert found[0][0] == found[1][0]
+    with sapwood.open(f"{files[0]}:t") as table:
+        expected = table.arrays(["x", "y"], cut)
+        assert [entry for entry, _ in found[1][0]] == expected["x"].tolist()
+        if "y" in expressions:
+            assert [row["y"] for _, row in found[1][0]] == expected["y"].tolist()
+    if part is not None:
+        whole = asked(lambda: list(scanning.rows(f"{files[0]}:t", expressions)))[1]
+        assert found[1][1] < part * max(whole, found[0][1]) + 8000
+
+
+def test_rows_of_a_page_end_the_scan(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "_FIRST", "4 kB")
+    for path in files:
+        for cut in (None, "y > -100", "(x >= 0) & (y > -100)"):
+            whole = asked(lambda p=path, c=cut: sum(1 for _ in scanning.rows(f"{p}:t", ["x"], c)))
+            page = asked(lambda p=path, c=cut: list(scanning.rows(f"{p}:t", ["x"], c, limit=7)))
+            assert whole[0] == ENTRIES and page[0] == [(entry, {"x": entry}) for entry in range(7)]
+            assert page[1] < 0.5 * whole[1], cut
+            later = list(scanning.rows(f"{path}:t", ["x"], cut, 1450, 1900, limit=130))
+            assert [entry for entry, _ in later] == list(range(1450, 1580))
+        assert list(scanning.rows(f"{path}:t", [], "x > 5", limit=0)) == []
+
+
+def test_scan_and_head_print_the_same_with_an_index(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("scan", "head"):
+        texts: list[str] = []
+        for path in files:
+            assert cli.main([command, f"{path}:t", "x", "--cut", "x >= 1990", "-n", "5", "--json"]) == 0
+            texts.append(capsys.readouterr().out)
+        assert texts[0] == texts[1]
+        assert [json.loads(line)["entry"] for line in texts[0].splitlines()] == list(range(1990, 1995))
+
+
+@pytest.mark.parametrize("cut", ["jets > 1", "(x < 0) & (jets > 1)", "x[::-1] > 5", "nothing > 1"])
+def test_a_cut_that_selects_no_entries_is_the_same_error(
+    files: tuple[Path, Path], cut: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts: list[str] = []
+    for path in files:
+        assert cli.main(["scan", f"{path}:t", "x", "--cut", cut]) != 0
+        texts.append(capsys.readouterr().err.replace(str(path), "FILE"))
+    assert texts[0] == texts[1] and "Traceback" not in texts[0]
+    with pytest.raises((ArgumentError, NotFoundError)):
+        list(scanning.rows(f"{files[1]}:t", ["x"], cut))
