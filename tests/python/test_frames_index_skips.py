@@ -288,3 +288,57 @@ def test_a_cut_that_selects_no_entries_is_the_same_error(
     assert texts[0] == texts[1] and "Traceback" not in texts[0]
     with pytest.raises((ArgumentError, NotFoundError)):
         list(scanning.rows(f"{files[1]}:t", ["x"], cut))
+
+
+# Explanations
+
+
+def test_an_explanation_says_what_is_skipped_of_friends(files: tuple[Path, Path], friend: Path) -> None:
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table, sapwood.open(f"{friend}:t") as other:
+            table.add_friend(other, "g", on=())
+            names = ["x", "g.w"]
+            explained = table.explain(names, "(x >= 1850) & (g.w > 0)", entry_start=10)
+            with sapwood.trace() as trace:
+                read = table.arrays(names, "(x >= 1850) & (g.w > 0)", entry_start=10)
+            of_friend = (trace["cause"] == "decode") & (trace["file"] == str(friend))
+            assert explained.friends["g"].pages == of_friend.sum()
+            assert explained.friends["g"].bytes_asked == trace["length"][of_friend].sum()
+            found.append((explained, read.tolist()))
+    assert found[0][1] == found[1][1]
+    plain, indexed = (one[0].friends["g"] for one in found)
+    assert (plain.entries_skipped, indexed.entries_skipped) == (0, found[1][0].entries_skipped)
+    assert indexed.entries_skipped == 1790
+    assert (plain.clusters, indexed.clusters) == (20, 2)
+    assert indexed.bytes_asked < 0.2 * plain.bytes_asked and indexed.pages < plain.pages
+    assert str(found[1][0]).count("1790 entries skipped, 200 left") == 2
+    assert "skipped" not in str(found[0][0])
+
+
+def test_of_a_friend_by_index_an_explanation_has_all_that_may_be_read(files: tuple[Path, Path], friend: Path) -> None:
+    with sapwood.open(f"{files[1]}:t") as table, sapwood.open(f"{friend}:t") as other:
+        table.add_friend(other, "g", on="key")
+        explained = table.explain(["x", "g.w"], "x >= 1850")
+        assert explained.entries_skipped == 1800 and explained.friends["g"].entries_skipped == 0
+        assert explained.friends["g"].clusters == 20
+
+
+def test_a_friend_of_a_friend_and_one_that_ends_earlier_are_explained(
+    files: tuple[Path, Path], friend: Path, tmp_path: Path
+) -> None:
+    with sapwood.recreate(tmp_path / "short.root") as file:
+        file["s"] = {"z": N[:1900]}
+    with (
+        sapwood.open(f"{files[1]}:t") as table,
+        sapwood.open(f"{friend}:t") as other,
+        sapwood.open(f"{tmp_path}/short.root:s") as short,
+    ):
+        other.add_friend(short, "s", on=())
+        table.add_friend(other, "g", on=())
+        explained = table.explain(["x", "g.w", "g.s.z"], "x >= 1850").friends["g"]
+        assert explained.entries_skipped == 1800
+        inner = explained.friends["s"]
+        assert (inner.entry_stop, inner.entries_skipped) == (1900, 1800)
+        nothing = table.explain(["x", "g.w"], "x < 0").friends["g"]
+        assert (nothing.entries_skipped, nothing.pages, nothing.requests) == (2000, 0, 0)
