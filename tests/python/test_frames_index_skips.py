@@ -342,3 +342,60 @@ def test_a_friend_of_a_friend_and_one_that_ends_earlier_are_explained(
         assert (inner.entry_stop, inner.entries_skipped) == (1900, 1800)
         nothing = table.explain(["x", "g.w"], "x < 0").friends["g"]
         assert (nothing.entries_skipped, nothing.pages, nothing.requests) == (2000, 0, 0)
+
+
+# Cuts that use lists, and groups
+
+
+@pytest.mark.parametrize(
+    ("cut", "skipped"),
+    [("(x >= 1850) & any(jets > 1)", 1800), ("(x >= 1850) & (sum(jets) > y)", 1800), ("x[x > 0] > 5", 0),
+     ("(x >= 1850) & (jets > 1)", 0), ("any(jets > 1)", 0), ("late & some", 1800), ("~(x < 1850) & ~some", 1800)],
+)  # fmt: skip
+def test_a_cut_with_one_value_per_entry_skips_although_it_uses_lists(
+    files: tuple[Path, Path], cut: str, skipped: int
+) -> None:
+    aliases = {"late": "x >= 1850", "some": "any(jets > 1)"}
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            try:
+                read = table.arrays(["x", "jets"], cut, aliases=aliases).tolist()
+                steps = [one["x"].tolist() for one in table.iterate("x", cut, step_size=130, aliases=aliases)]
+            except ArgumentError as error:
+                read, steps = str(error).replace(str(path), ""), None
+            else:
+                assert table.explain("x", cut, aliases=aliases).entries_skipped == (path is files[1]) * skipped
+            found.append((read, steps))
+    assert found[0] == found[1]
+
+
+def test_a_cut_with_lists_skips_with_friends(files: tuple[Path, Path], friend: Path) -> None:
+    for on in ((), "key"):
+        found: list[Any] = []
+        for path in files:
+            with sapwood.open(f"{path}:t") as table, sapwood.open(f"{friend}:t") as other:
+                table.add_friend(other, "g", on=on)
+                cut = "(x >= 1850) & any(g.lists > 1)"
+                found.append(table.arrays(["x", "g.w"], cut).tolist())
+                assert table.explain("x", cut).entries_skipped == (path is files[1]) * 1800
+                assert table.explain("x", "(x >= 1850) & (g.lists > 1)").entries_skipped == 0
+        assert found[0] == found[1] and found[0]
+
+
+@pytest.mark.parametrize(
+    ("where", "part"),
+    [(["x >= 1850"], 0.3), ("(x >= 1850) & (jets > 1)", 0.3), (["jets > 1", "x >= 1850"], 0.3), ("jets > 99", 0.1),
+     ("~((x < 1850) | (jets > 1))", 0.3), ("jets > -99", None)],
+)  # fmt: skip
+def test_histograms_skip_entries_of_which_no_item_is_filled(
+    files: tuple[Path, Path], where: Any, part: float | None
+) -> None:
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            axis = hist.axis.Regular(20, -3, 3)
+            filled, size = asked(lambda t=table, a=axis: t.hist("jets", a, where=where, weight="y"))
+        found.append((filled.values(flow=True), size))
+    assert np.allclose(found[0][0], found[1][0], rtol=1e-12)
+    assert found[1][1] <= (part or 1) * found[0][1] + 8000

@@ -214,20 +214,35 @@ class Kept:
     def __init__(self, query: Query, predicate: Predicate | None = None) -> None:
         self._predicate = predicate
         self._zones: Zones | None = None
+        unsure = False
         if predicate is None and query.cut is not None:
             from sapwood.table.predicates import of_cut
 
             self._predicate = of_cut(query)
+            if self._predicate is None:
+                unsure, self._predicate = True, of_cut(query, drops_empty=True)
         if self._predicate is not None:
             from sapwood.table import index
 
             self._zones = index.find(query.source.table, self._predicate.names())
+        if unsure and self._zones is not None and not _selects_entries(query):
+            self._zones = None
 
     def between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges to read between two entries."""
         if self._zones is None or self._predicate is None:
             return [(start, stop)]
         return self._zones.kept(self._predicate, start, stop)
+
+
+def _selects_entries(query: Query) -> bool:
+    """Return whether the cut of a query has one value for each entry, also if it uses lists."""
+    alone = query.cut_alone()  # no entries suffice
+    try:
+        found = ResultForm(library_of("ak"), dict).make(alone, read([Slice.of(alone, 0, 0)]), range(0))
+    except SapwoodError:
+        return False  # reported where the cut is computed
+    return found["cut"].ndim == 1
 
 
 def numbers_in(ranges: Sequence[tuple[int, int]], offset: int = 0) -> Entries:
