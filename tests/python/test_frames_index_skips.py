@@ -399,3 +399,20 @@ def test_histograms_skip_entries_of_which_no_item_is_filled(
         found.append((filled.values(flow=True), size))
     assert np.allclose(found[0][0], found[1][0], rtol=1e-12)
     assert found[1][1] <= (part or 1) * found[0][1] + 8000
+
+
+@pytest.mark.parametrize("cut", ["x >= 1850", "(x < 120) | (x >= 1850)", "x < 0", "(x >= 1850) & any(jets > 1)"])
+@pytest.mark.parametrize("library", ["ak", "pd"])
+def test_groups_skip_entries_and_stay_the_same(files: tuple[Path, Path], cut: str, library: str) -> None:
+    if library == "pd":
+        pytest.importorskip("pandas")
+    names = ["x", "y"]
+    found: list[Any] = []
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            options: dict[str, Any] = {"group_by": "key % 6", "library": library, "report": True, "step_size": 700}
+            steps, size = asked(lambda t=table, o=options: list(t.iterate(names, cut, **o)))
+            texts = [str(step.to_dict()) if library == "pd" else str(step.tolist()) for step, _ in steps]
+            found.append((texts, [(one.key, one.entries.tolist()) for _, one in steps], size))
+    assert found[0][:2] == found[1][:2]
+    assert found[1][2] < found[0][2]

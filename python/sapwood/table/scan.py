@@ -112,9 +112,7 @@ class Scan:
         ranges = self._kept.between(start, stop)
         if ranges == [(start, stop)]:
             return form.make(self.query, self._in_window(start, stop), range(start + offset, stop + offset))
-        slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
-        carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
-        data = read(slices, carries[0], self.lost, carries[1])
+        data = self._read_ranges(ranges or [(start, start)])
         kept = copy(self.query)
         kept.by_entry = True
         try:
@@ -125,6 +123,18 @@ class Scan:
                 raise
             whole = self.read(start, stop)
             return form.make(self.query, whole, range(start + offset, stop + offset))
+
+    def read_kept(self, start: int, stop: int) -> tuple[list[Column | None], Entries]:
+        """Read the fields of the entries that an index does not exclude; return also the numbers of these entries."""
+        ranges = self._kept.between(start, stop)
+        if ranges == [(start, stop)]:
+            return self.read(start, stop), range(start, stop)
+        return self._read_ranges(ranges or [(start, start)]), numbers_in(ranges)
+
+    def _read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Column | None]:
+        slices = [Slice.of(self.query, *one) for one in ranges]
+        carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
+        return read(slices, carries[0], self.lost, carries[1])
 
     def _in_window(self, start: int, stop: int) -> list[Column | None]:
         """Read a step as `read` does, with one read for all steps of a window."""
