@@ -191,6 +191,30 @@ def test_a_train_with_an_entry_list_skips_by_the_index(files: tuple[Path, Path],
     assert found[1][1] < found[0][1]
 
 
+class Late(Rows):
+    """Uses a column only in later entries, so that it is read while the task runs."""
+
+    def process(self, events: Any) -> Any:
+        late = ak.max(events.x) is not None and ak.max(events.x) >= 1000
+        return {"x": events.x.to_list(), "jets": events.jets.to_list() if late else []}
+
+
+@pytest.mark.parametrize("chosen", [None, [3, 40, 120, 1820, 1850, 1851, 1999]], ids=["all", "entry list"])
+@pytest.mark.parametrize("step_size", [500, 2000])
+def test_columns_that_are_read_late_have_the_same_entries(
+    files: tuple[Path, Path], chosen: list[int] | None, step_size: int
+) -> None:
+    def change(dataset: train.Dataset) -> train.Dataset:
+        return dataset if chosen is None else dataset.with_entries(chosen)
+
+    found = both(lambda: Late("(x < 50) | (x >= 1850)", ()), files, change, step_size=step_size)
+    jets = found[1][0].tasks[0].results["jets"]
+    numbers = found[1][0].tasks[0].results["x"]
+    assert jets[-3:] == DATA["jets"][numbers[-3:]].to_list()
+    assert found[1][0].account()["entries_passed_over"] == (1700 if chosen is None else 1)
+    assert found[1][1] < found[0][1]
+
+
 def test_a_train_skips_files_that_lack_a_branch(files: tuple[Path, Path], tmp_path: Path) -> None:
     found: list[Any] = []
     for index in (False, True):
@@ -275,6 +299,32 @@ def test_scan_and_head_print_the_same_with_an_index(
             texts.append(capsys.readouterr().out)
         assert texts[0] == texts[1]
         assert [json.loads(line)["entry"] for line in texts[0].splitlines()] == list(range(1990, 1995))
+
+
+@pytest.mark.parametrize("cut", ["x >= 1850", "(x >= 1850) & any(jets > 1)"])
+@pytest.mark.parametrize(
+    "words", [["hist", "{file}:t", "y", "--limits", "-3", "3"], ["copy", "{file}:t", "{target}.root"],
+              ["convert", "{file}:t", "{target}.parquet", "--columns", "x", "y"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_commands_with_a_cut_skip(
+    files: tuple[Path, Path], words: list[str], cut: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if words[0] == "convert":
+        pytest.importorskip("pyarrow", reason="needs pyarrow")
+    found: list[Any] = []
+    for path in files:
+        target = tmp_path / path.stem
+        line = [word.format(file=path, target=target) for word in words]
+        code, size = asked(lambda w=line: cli.main([*w, "--cut", cut]))
+        assert code == 0
+        text = capsys.readouterr().out.replace(path.stem, "FILE")
+        if words[0] == "copy":
+            with sapwood.open(f"{target}.root:t") as table:
+                text = str(table.arrays().tolist())
+        found.append((text, size))
+    assert found[0][0] == found[1][0]
+    assert found[1][1] < 0.5 * found[0][1] + 8000
 
 
 @pytest.mark.parametrize("cut", ["jets > 1", "(x < 0) & (jets > 1)", "x[::-1] > 5", "nothing > 1"])
