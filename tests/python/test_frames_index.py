@@ -383,7 +383,8 @@ def test_declared_results_pass_over_what_they_do_not_count(
 
 
 @pytest.mark.parametrize(
-    ("where", "skips"), [("sorted > 480", True), (["sorted > 480", "pt > 1440"], True), ("pt > 1440", False)]
+    ("where", "skips"),
+    [("sorted > 480", True), (["sorted > 480", "pt > 1440"], True), ("pt > 1440", True), ("pt > 5", False)],
 )
 def test_a_histogram_skips_what_its_cuts_drop(
     files: tuple[Path, Path], tmp_path: Path, where: Any, skips: bool

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, counted, seconds_text, share_text
@@ -35,7 +35,7 @@ class Explanation:
     bytes_planned: int
     """Bytes of the ranges, including gaps between pages if these are cheaper than another request."""
     entries_skipped: int
-    """Entries that the index of the table excludes: the cut drops all of them."""
+    """Entries that the index of the table excludes: the cut drops all of them. A friend by number skips the same."""
     plan: list[list[tuple[int, int]]] = field(repr=False)
     """The requests: of each its ranges, as (offset, length)."""
     counters: dict[str, int] | None = None
@@ -45,7 +45,7 @@ class Explanation:
     words: Words = field(default=Words(), repr=False)
     """The words of the format for fields and pages."""
     friends: Mapping[str, Explanation] = field(default_factory=dict[str, "Explanation"])
-    """The reading of friends by their names; friends found by an index are read completely."""
+    """The reading of friends by their names. Of a friend whose entries are found by an index, all that may be read."""
 
     @property
     def bytes_over(self) -> int:
@@ -127,8 +127,25 @@ def explain(
 
     The index excludes entries that fail `predicate`, or without one the cut of the query.
     """
-    table = query.source.table
     ranges = [one for one in Kept(query, predicate).between(start, stop) if one[0] < one[1]]
+    planned = _planned(query, start, stop, ranges, kind)
+    if not analyze:
+        return planned
+    file = query.source.table.file
+    before, began = file.counters(), time.perf_counter()
+    scan = Scan(query)
+    for one in ranges:
+        scan.read(*one)
+    seconds = time.perf_counter() - began
+    after = file.counters()
+    return replace(planned, counters={name: after[name] - before[name] for name in after}, seconds=seconds)
+
+
+def _planned(
+    query: Query, start: int, stop: int, ranges: Sequence[tuple[int, int]], kind: type[Explanation]
+) -> Explanation:
+    """Return the planned reads of some ranges of entries between two."""
+    table = query.source.table
     rows: list[tuple[int, int, int, int, int, int, int]] = []
     plan: list[list[tuple[int, int]]] = []
     for one in ranges:
@@ -136,15 +153,6 @@ def explain(
         rows += found[0]
         plan += found[1]
     pages = {(field, page): length for _, field, page, _, length, _, _ in rows}
-    counters = seconds = None
-    if analyze:
-        before, began = table.file.counters(), time.perf_counter()
-        scan = Scan(query)
-        for one in ranges:
-            scan.read(*one)
-        seconds = time.perf_counter() - began
-        after = table.file.counters()
-        counters = {name: after[name] - before[name] for name in after}
     return kind(
         fields=len({field for field, _ in pages} | set(query.numbers)),
         entry_start=start,
@@ -158,14 +166,16 @@ def explain(
         bytes_planned=sum(length for request in plan for _, length in request),
         entries_skipped=stop - start - sum(end - begin for begin, end in ranges),
         plan=plan,
-        counters=counters,
-        seconds=seconds,
         words=query.source.words,
-        friends={one.friend.name: _of_friend(one, start, stop, kind) for one in query.beside},
+        friends={one.friend.name: _of_friend(one, start, stop, ranges, kind) for one in query.beside},
     )
 
 
-def _of_friend(beside: Beside, start: int, stop: int, kind: type[Explanation]) -> Explanation:
+def _of_friend(
+    beside: Beside, start: int, stop: int, ranges: Sequence[tuple[int, int]], kind: type[Explanation]
+) -> Explanation:
     entries = beside.query.source.table.num_entries
-    begin, end = (0, entries) if beside.by else (min(start, entries), min(stop, entries))
-    return explain(beside.query, begin, end, False, kind)
+    if beside.by:
+        return _planned(beside.query, 0, entries, [(0, entries)] if entries else [], kind)
+    inside = [(begin, min(end, entries)) for begin, end in ranges if begin < entries]
+    return _planned(beside.query, min(start, entries), min(stop, entries), inside, kind)

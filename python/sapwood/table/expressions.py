@@ -290,6 +290,8 @@ class Language:
     ) -> None:
         self.functions: dict[str, Callable[..., Any]] = dict(_EVERY_FUNCTION if functions is None else functions)
         self.getter: str = getter
+        self.elementwise: set[str] = set()
+        """The names of functions, besides `FUNCTIONS`, that compute each entry by itself."""
         self._takes_text: set[str] = set()
         if corrections is not None:
             from sapwood.table.corrections import FUNCTION, Corrections
@@ -419,6 +421,10 @@ class Expression:
         """Return the name and the function of a call; None for the one that takes the name of a field."""
         name = self._language.function_name(node.func)
         return name, None if name == self._language.getter else self._language.functions[name]
+
+    def is_by_entry(self, name: str) -> bool:
+        """Return whether a function, besides `FUNCTIONS`, computes each entry by itself."""
+        return name in self._language.elementwise
 
     def evaluate(self, value_of: Callable[[str], Foreign], *, by_entry: bool = False) -> Foreign:
         """Compute the value, with `value_of` giving the array of each name in `needs`.

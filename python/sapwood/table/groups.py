@@ -18,7 +18,7 @@ import numpy as np
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, check_kind
 from sapwood.table.joining import Joining, alike_arrays
-from sapwood.table.libraries import library_of
+from sapwood.table.libraries import Entries, library_of
 from sapwood.table.query import Query
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Scan
@@ -158,8 +158,8 @@ class _Steps:
         number, begin, end = self._where[step]
         return self._stretches[number], begin, end
 
-    def jobs(self, fresh: Sequence[int]) -> Iterator[Callable[[], list[Column | None]]]:
-        """Return functions that read steps, in this order."""
+    def jobs(self, fresh: Sequence[int]) -> Iterator[Callable[[], tuple[list[Column | None], Entries]]]:
+        """Return functions that read steps, in this order, without the entries that an index excludes."""
         orders: dict[int, list[int]] = {}
         for step in fresh:
             orders.setdefault(self._where[step][0], []).append(step)
@@ -172,7 +172,7 @@ class _Steps:
                 in_order = orders[number] == sorted(set(orders[number]))
                 query, ranges = self._stretches[number].query, self._ranges[number]
                 scan = self._scans[number] = Scan.stepping(query, self._step_size, ranges, announce=in_order)
-            yield partial(scan.read, *self._where[step][1:])
+            yield partial(scan.read_kept, *self._where[step][1:])
             last[number] -= 1
             if not last[number]:
                 scan.carry = None
@@ -208,17 +208,23 @@ def iterate_groups(
             return array
         return array, GroupReport(stretch.source, keys[group], np.concatenate(places), stretch.offset)
 
-    held: dict[int, list[Column | None]] = {}
+    held: dict[int, tuple[list[Column | None], Entries]] = {}
     pieces: list[Any] = []
     places: list[Array] = []
     with closing(read_ahead(steps.jobs(fresh), steps.give_up)) as reading:
         for place, (group, step, is_fresh, dropped) in enumerate(visits):
-            stretch, begin, end = steps.of(step)
+            stretch, begin, _ = steps.of(step)
             if is_fresh:
                 held[step] = next(reading)
+            data, entries = held[step]
             mine = numbers[slice(*steps.edges[step])] == group
             offset = stretch.offset
-            pieces.append(form.make(stretch.query, held[step], range(begin + offset, end + offset), mine))
+            if isinstance(entries, range):
+                inside = mine[entries.start - begin : entries.stop - begin]
+                there: Entries = range(entries.start + offset, entries.stop + offset)
+            else:
+                inside, there = mine[entries - begin], entries + offset
+            pieces.append(form.make(stretch.query, data, there, inside))
             places.append(begin + np.flatnonzero(mine))
             for gone in dropped:
                 del held[gone]

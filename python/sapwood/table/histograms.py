@@ -170,7 +170,7 @@ def _ranges(query: Query, wanted: Sequence[Wants], start: int, stop: int) -> lis
     from sapwood.table.scan import Kept
 
     nodes = dict(query.outputs)
-    predicate = of_selections(query, [[nodes[text] for text in one.where] for one in wanted])
+    predicate = of_selections(query, [[nodes[text] for text in one.where] for one in wanted], drops_empty=True)
     return Kept(query, predicate).between(start, stop) or [(start, start)]
 
 

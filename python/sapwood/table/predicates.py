@@ -241,16 +241,30 @@ _OPERATIONS: Mapping[type[ast.cmpop], str] = {
 }  # fmt: skip
 
 
-def of_cut(query: Query) -> Predicate | None:
-    """Return the cut of a query as a predicate; None where entries cannot be left out before it is computed."""
-    return None if query.cut is None else of_selections(query, [[query.cut]])
+UNKNOWN_VALUES = "0"
+"""The definition of an alias for a column with unknown values: comparisons with a constant exclude nothing."""
 
 
-def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predicate | None:
+def of_cut(query: Query, *, drops_empty: bool = False) -> Predicate | None:
+    """Return the cut of a query as a predicate; None where entries cannot be left out before it is computed.
+
+    Arguments as in `of_selections`.
+    """
+    return None if query.cut is None else of_selections(query, [[query.cut]], drops_empty=drops_empty)
+
+
+def of_selections(query: Query, selections: Iterable[Sequence[Node]], *, drops_empty: bool = False) -> Predicate | None:
     """Return the condition that all cuts of one of several selections can hold; None where all entries are needed.
 
-    Cuts are nodes of the query. Those that do not have one value per entry exclude nothing. The results of the query
-    must be computed entry by entry.
+    Parameters
+    ----------
+    query
+        Its results must be computed entry by entry.
+    selections
+        Cuts, which are nodes of the query.
+    drops_empty
+        Whether an entry can be left out if a cut with lists selects none of its items. Otherwise, only cuts whose
+        fields have one value per entry exclude entries.
     """
     nodes = [node for _, node in query.outputs] + ([] if query.cut is None else [query.cut])
     settled = all(is_settled(field.type or ("dynamic",)) for field in query.fields)
@@ -259,7 +273,7 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]]) -> Predica
     own = frozenset(query.fields)  # the index has no statistics of friends
     found: list[Predicate] = []
     for cuts in selections:
-        usable = [node for node in cuts if _entry_by_entry(node, True)]
+        usable = [node for node in cuts if drops_empty or _entry_by_entry(node, True)]
         known = tuple(one for one in (_of_node(node, own) for node in usable) if one.names())
         if not known:
             return None
@@ -326,6 +340,7 @@ def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
         or function is FUNCTIONS.get(name)
         or isinstance(function, Corrections)
         or name in _WITHIN_ENTRIES
+        or expression.is_by_entry(name)
         or (name == "ak.num" and len(node.args) == 1 and not node.keywords)
     ):
         return True

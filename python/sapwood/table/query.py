@@ -335,6 +335,13 @@ class Query:
         moved.source = source
         return moved
 
+    def cut_alone(self) -> Query:
+        """Return a query of the same fields whose only result is the value of the cut, named ``cut``."""
+        alone = copy(self)
+        alone._outputs = [] if self.cut is None else [("cut", self.cut)]
+        alone.repeated, alone.fills, alone.cut, alone.prepared = [], {}, None, None
+        return alone
+
     def same_shape(self, other: Query) -> list[int] | None:
         """Return the numbers of this query's fields in the order of another one's, if both read the same.
 

@@ -129,7 +129,7 @@ class Readable(HasFields):
             expressions = registered.rest
         query = self._query(expressions, cut, wanted)
         if virtual:
-            return virtual_arrays(query.nested() if form.nests else query, start, stop, form, access_log)
+            return virtual_arrays(query.nested() if form.nests else query, [(start, stop)], form, access_log)
         if query.fills:
             return _filled(query, start, stop, form)
         if form.nests:

@@ -112,9 +112,7 @@ class Scan:
         ranges = self._kept.between(start, stop)
         if ranges == [(start, stop)]:
             return form.make(self.query, self._in_window(start, stop), range(start + offset, stop + offset))
-        slices = [Slice.of(self.query, *one) for one in ranges or [(start, start)]]
-        carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
-        data = read(slices, carries[0], self.lost, carries[1])
+        data = self._read_ranges(ranges or [(start, start)])
         kept = copy(self.query)
         kept.by_entry = True
         try:
@@ -125,6 +123,18 @@ class Scan:
                 raise
             whole = self.read(start, stop)
             return form.make(self.query, whole, range(start + offset, stop + offset))
+
+    def read_kept(self, start: int, stop: int) -> tuple[list[Column | None], Entries]:
+        """Read the fields of the entries that an index does not exclude; return also the numbers of these entries."""
+        ranges = self._kept.between(start, stop)
+        if ranges == [(start, stop)]:
+            return self.read(start, stop), range(start, stop)
+        return self._read_ranges(ranges or [(start, start)]), numbers_in(ranges)
+
+    def _read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[Column | None]:
+        slices = [Slice.of(self.query, *one) for one in ranges]
+        carries = (self.carry, self.friend_carries) if len(slices) == 1 else (None, ())
+        return read(slices, carries[0], self.lost, carries[1])
 
     def _in_window(self, start: int, stop: int) -> list[Column | None]:
         """Read a step as `read` does, with one read for all steps of a window."""
@@ -214,20 +224,35 @@ class Kept:
     def __init__(self, query: Query, predicate: Predicate | None = None) -> None:
         self._predicate = predicate
         self._zones: Zones | None = None
+        unsure = False
         if predicate is None and query.cut is not None:
             from sapwood.table.predicates import of_cut
 
             self._predicate = of_cut(query)
+            if self._predicate is None:
+                unsure, self._predicate = True, of_cut(query, drops_empty=True)
         if self._predicate is not None:
             from sapwood.table import index
 
             self._zones = index.find(query.source.table, self._predicate.names())
+        if unsure and self._zones is not None and not _selects_entries(query):
+            self._zones = None
 
     def between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges to read between two entries."""
         if self._zones is None or self._predicate is None:
             return [(start, stop)]
         return self._zones.kept(self._predicate, start, stop)
+
+
+def _selects_entries(query: Query) -> bool:
+    """Return whether the cut of a query has one value for each entry, also if it uses lists."""
+    alone = query.cut_alone()  # no entries suffice
+    try:
+        found = ResultForm(library_of("ak"), dict).make(alone, read([Slice.of(alone, 0, 0)]), range(0))
+    except SapwoodError:
+        return False  # reported where the cut is computed
+    return found["cut"].ndim == 1
 
 
 def numbers_in(ranges: Sequence[tuple[int, int]], offset: int = 0) -> Entries:
@@ -434,11 +459,11 @@ def _undecodable(field: Field, entries: int | None) -> str | None:
 # One field at a time
 
 
-def _read_one(query: Query, field: Field, start: int, stop: int) -> Column:
-    """Read a field that was not named beforehand; see `sapwood.table.learning`."""
-    carry = learned_carry(field, start, stop)
+def _read_one(query: Query, field: Field, ranges: Sequence[tuple[int, int]]) -> Column:
+    """Read ranges of a field that was not named beforehand; see `sapwood.table.learning`."""
+    carry = learned_carry(field, *ranges[0]) if len(ranges) == 1 else None
     try:
-        found = read([Slice(query, start, stop, [field.number])], carry)
+        found = read([Slice(query, *one, [field.number]) for one in ranges], carry)
     except StorageError:
         give_up_on(field.table)
         raise
@@ -449,7 +474,7 @@ def single(field: Field, start: int, stop: int, form: ResultForm) -> Foreign:
     """Read one field; one with only parts as a record of them (NumPy: a dict, pandas: a frame)."""
     query = Query(field.parent, filter_field=lambda other: other is field)
     if query.numbers == [field.number]:
-        data: list[Column | None] = [_read_one(query, field, start, stop)]
+        data: list[Column | None] = [_read_one(query, field, [(start, stop)])]
     else:
         data = Scan(query).read(start, stop)
     ((_, result),), entries = form.results(query, data, range(start, stop))
@@ -469,8 +494,7 @@ class _Virtual(NamedTuple):
     """The information that the buffers of a virtual array need."""
 
     query: Query
-    start: int
-    stop: int
+    ranges: Sequence[tuple[int, int]]
     log: Foreign
     failed: Callable[[Exception], None] | None
     container: dict[str, Callable[[], Any]]
@@ -478,13 +502,12 @@ class _Virtual(NamedTuple):
 
 def virtual_arrays(
     query: Query,
-    start: int,
-    stop: int,
+    ranges: Sequence[tuple[int, int]],
     form: ResultForm,
     log: Foreign,
     failed: Callable[[Exception], None] | None = None,
 ) -> Foreign:
-    """Return an Awkward array whose fields are read at their first use, each on its own.
+    """Return an Awkward array of ranges of entries, whose fields are read at their first use, each on its own.
 
     A file that was closed by then is opened again. `failed` is called with an error of reading before the error is
     raised by the use of the array.
@@ -496,7 +519,7 @@ def virtual_arrays(
     """
     import awkward as ak
 
-    lazy = _Virtual(query, start, stop, log, failed, {})
+    lazy = _Virtual(query, ranges, log, failed, {})
     forms: list[Any] = []
     names: list[str] = []
     reasons: list[str] = []
@@ -513,7 +536,7 @@ def virtual_arrays(
         names.append(name)
     warn_of_lost(query.source.words.fields, reasons)
     record = ak.forms.RecordForm(forms, names, parameters=documentation(query.source, form.add_doc))
-    return ak.from_buffers(record, stop - start, lazy.container)
+    return ak.from_buffers(record, sum(stop - start for start, stop in ranges), lazy.container)
 
 
 def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Foreign) -> Foreign:
@@ -521,7 +544,7 @@ def virtual_array(field: Field, start: int, stop: int, form: ResultForm, log: Fo
     import awkward as ak
 
     query = Query.picking(field.parent, {field.name: field})
-    return ak.Array(virtual_arrays(query, start, stop, form, log).layout.content(0))
+    return ak.Array(virtual_arrays(query, [(start, stop)], form, log).layout.content(0))
 
 
 def _form(
@@ -550,7 +573,7 @@ def _form(
         # The file may be closed by now.
         table = field.table.reopened()
         query = lazy.query if table is field.table else lazy.query.moved(table)
-        return _read_one(query, table.field_at(field.number), lazy.start, lazy.stop)
+        return _read_one(query, table.field_at(field.number), lazy.ranges)
 
     def buffer(name: str) -> Callable[[], Any]:
         def get() -> Foreign:

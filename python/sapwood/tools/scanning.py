@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.show.json import json_text
 from sapwood.show.text import layout
-from sapwood.table.scan import arrays_by_entry
+from sapwood.table.libraries import library_of
+from sapwood.table.predicates import of_cut
+from sapwood.table.query import Query
+from sapwood.table.results import ResultForm
+from sapwood.table.scan import Kept, Scan
+from sapwood.table.steps import plan_steps
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
+    from sapwood.table.schema import HasFields
 
 _STEP = "16 MB"
+_FIRST = "512 kB"
+"""The columns of a cut that are read first if a limit may end the scan."""
 _ITEMS = 5
 """Number of list items shown in a cell."""
 
@@ -29,6 +39,9 @@ def rows(
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number and the values of entries, read step by step.
+
+    Of a cut, its own columns are read first: without the entries that an index excludes, and no further than `limit`
+    needs. Other columns are read where entries pass.
 
     Parameters
     ----------
@@ -48,26 +61,48 @@ def rows(
     Raises
     ------
     ArgumentError
-        `limit` is negative.
+        `limit` is negative, or the cut does not have one value per entry.
     """
     if limit is not None and limit < 0:
         raise ArgumentError(f"cannot show {limit} entries")
-    left = limit
     with opened_tree(where, options) as table:
         begin, end, _ = slice(start, stop).indices(table.num_entries)
-        while begin < end and left != 0:
-            # The first step is small: most callers want only a few entries.
-            size = max(1, table.num_entries_for(_STEP)) if left is None or cut is not None else left
-            step = min(end, begin + size)
-            arrays = arrays_by_entry(table, _wanted(table, expressions), cut, begin, step)
-            chosen = range(begin, step) if cut is None else _passing(table, cut, begin, step)
-            for place, entry in enumerate(chosen):
-                yield entry, {name: _value(values[place]) for name, values in arrays.items()}
-                if left is not None:
-                    left -= 1
-                    if left == 0:
-                        return
-            begin = step
+        query = _by_entry(table, _wanted(table, expressions))
+        for chosen in _chosen(query, cut, begin, end, limit):
+            first = int(chosen[0])
+            arrays = _read(query, first, int(chosen[-1]) + 1)
+            for entry in map(int, chosen):
+                yield entry, {name: _value(values[entry - first]) for name, values in arrays.items()}
+
+
+def _by_entry(source: HasFields, expressions: list[str] | None) -> Query:
+    query = Query(source, expressions)
+    query.by_entry = True
+    return query
+
+
+def _read(query: Query, start: int, stop: int) -> dict[str, Foreign]:
+    return Scan(query).arrays(start, stop, ResultForm(library_of("ak"), dict))
+
+
+def _chosen(query: Query, cut: str | None, start: int, stop: int, limit: int | None) -> Iterator[Sequence[int] | Array]:
+    """Yield the numbers of the entries to show, step by step; none of the steps is empty."""
+    if cut is None:
+        end = stop if limit is None else min(stop, start + limit)
+        yield from (range(*step) for step in plan_steps(query, _STEP, start, end))
+        return
+    left = limit
+    for passing in _passing(query.source, cut, start, stop, limit) if left != 0 else ():
+        found = passing[:left]
+        ends = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
+        for step in plan_steps(query, _STEP, *ends):
+            inside = found[slice(*np.searchsorted(found, step))]
+            if len(inside):
+                yield inside
+        if left is not None:
+            left -= len(found)
+            if left == 0:
+                return
 
 
 def _wanted(table: Foreign, expressions: Sequence[str]) -> list[str] | None:
@@ -81,12 +116,35 @@ def _wanted(table: Foreign, expressions: Sequence[str]) -> list[str] | None:
     return wanted
 
 
-def _passing(table: Foreign, cut: str, start: int, stop: int) -> list[int]:
-    import awkward as ak
-    import numpy as np
+def _passing(source: HasFields, cut: str, start: int, stop: int, limit: int | None) -> Iterator[Array]:
+    """Yield the numbers of the entries that pass a cut, step by step, without those that an index excludes."""
+    alone = Query(source, [], cut)
+    kept = Kept(alone, of_cut(alone, drops_empty=True)).between(start, stop)
+    query = _by_entry(source, [cut])
+    if not kept:
+        _numbers(query, cut, start, start)  # an error of the cut does not depend on an index
+    size = _STEP if limit is None else _FIRST
+    for begin, end in kept:
+        if size == _FIRST:
+            size, until = _STEP, next(plan_steps(query, size, begin, end))[1]
+            yield _numbers(query, cut, begin, until)
+            begin = until  # noqa: PLW2901 - the rest of the range
+        for step in plan_steps(query, size, begin, end):
+            yield _numbers(query, cut, *step)
 
-    mask = arrays_by_entry(table, [cut], None, start, stop)[cut]
-    return [start + int(place) for place in np.flatnonzero(ak.to_numpy(ak.fill_none(mask, False)))]
+
+def _numbers(query: Query, cut: str, start: int, stop: int) -> Array:
+    """Return the numbers of the entries in a range for which the only result of a query, a cut, is true."""
+    import awkward as ak
+
+    values = _read(query, start, stop)[cut]
+    if values.ndim != 1:
+        raise ArgumentError(f"the cut {cut!r} does not have one value per entry\n{query.source.location}")
+    try:
+        mask = ak.fill_none(values != 0, False)
+    except (ValueError, TypeError) as error:  # records, strings
+        raise ArgumentError(f"the cut {cut!r} needs bools or numbers: {error}\n{query.source.location}") from error
+    return start + np.flatnonzero(ak.to_numpy(mask))
 
 
 def _value(value: Foreign) -> Foreign:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 
+from sapwood.columns import is_settled
 from sapwood.errors import SapwoodError, StorageError
 from sapwood.table.libraries import library_of
 from sapwood.table.query import Leaf, Query
@@ -17,7 +18,7 @@ from sapwood.table.scan import Accessed, LayoutReader, Scan, virtual_arrays
 from sapwood.train.data.catalogue import open_source
 from sapwood.train.data.dataset import find_tree
 from sapwood.train.execution.plan import BAD, FilePlan, Step
-from sapwood.train.task.columns import Block, Resolved
+from sapwood.train.task.columns import LANGUAGE, Block, Resolved
 from sapwood.train.task.results import Declared
 
 if TYPE_CHECKING:
@@ -93,12 +94,23 @@ class OpenTree:
         self._queries: dict[tuple[str, ...] | None, Query] = {}
         self._reader: tuple[Query, LayoutReader | None] | None = None
         self._kept: tuple[Zones, list[Predicate]] | None = None
-        self._narrowed = False
+        self._narrowed: Shape | None = None
 
-    def read(self, names: Sequence[str], start: int, stop: int, like: Query | None = None) -> dict[str, Any]:
-        """Read columns, as layouts by name; `like` is their query on a table with the same columns."""
+    def read(
+        self, names: Sequence[str], ranges: Sequence[tuple[int, int]], like: Query | None = None
+    ) -> dict[str, Any]:
+        """Read columns in ranges of entries, as layouts by name, joined.
+
+        `like` is their query on a table with the same columns.
+        """
         if not names:
             return {}
+        pieces = [self._read(names, *one, like) for one in ranges]
+        if len(pieces) == 1:
+            return pieces[0]
+        return {name: ak.concatenate([one[name] for one in pieces], highlevel=False) for name in pieces[0]}
+
+    def _read(self, names: Sequence[str], start: int, stop: int, like: Query | None) -> dict[str, Any]:
         query = self.query(names, like)
         if self._reader is None or self._reader[0] is not query:
             self._reader = query, LayoutReader.of(query)
@@ -109,15 +121,14 @@ class OpenTree:
         record = Scan(query).arrays(start, stop, AWKWARD).layout
         return {name: record.content(name) for name in names}
 
-    def kept(self, tasks: Sequence[Any], needs: Sequence[Resolved], start: int, stop: int) -> list[tuple[int, int]]:
+    def kept(self, tasks: Sequence[Any], shape: Shape, file: FilePlan, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries that can pass the cut of a task, by the table's index; an empty one if none can.
 
-        The tasks and their needs must be the same in all calls.
+        `shape` has the needs of the tasks, which must be the same in all calls.
         """
         with self._lock:
-            if not self._narrowed:
-                self._narrowed = True
-                self._kept = self._narrow(tasks, needs)
+            if self._narrowed is not shape:
+                self._narrowed, self._kept = shape, self._narrow(tasks, shape, file)
             if self._kept is None:
                 return [(start, stop)]
             zones, predicates = self._kept
@@ -130,52 +141,64 @@ class OpenTree:
                 joined.append((begin, end))
         return joined or [(start, start)]
 
-    def _narrow(self, tasks: Sequence[Any], needs: Sequence[Resolved]) -> tuple[Zones, list[Predicate]] | None:
+    def _narrow(self, tasks: Sequence[Any], shape: Shape, file: FilePlan) -> tuple[Zones, list[Predicate]] | None:
         """Return the table's index and the predicate of each task's cut; None if a task needs all entries."""
-        pairs = list(zip(tasks, needs, strict=True))
-        if not pairs or any(need.everything or not (need.cut or isinstance(task, Declared)) for task, need in pairs):
+        pairs = list(zip(tasks, shape.needs, strict=True))
+        if not pairs or any(not (need.cut or isinstance(task, Declared)) for task, need in pairs):
             return None
         from sapwood.table import index
-        from sapwood.table.predicates import of_cut
+        from sapwood.table.predicates import UNKNOWN_VALUES, of_cut
 
+        # Columns of friends, and those that the file lacks. A name that the tree has, too, is the tree's in a query.
+        others = dict.fromkeys(set(shape.names).difference(shape.reads), UNKNOWN_VALUES)
+        if any(name in self.tree for name in others):
+            return None
         zones = index.find(self.tree.table)
         if zones is None:
             return None
+        # Constants are rounded to the type of a column, so that the stored values may compare otherwise.
+        converted = {self.tree[name].path_in(self.tree) for name, kind in file.cast if "float" in kind}
         found: list[Predicate] = []
         for task, need in pairs:
             texts = [formula.text for _, formula in need.fields if formula.branches]
             try:
+                if need.everything and not self._is_settled():
+                    return None
                 if need.cut is None:
-                    predicate = task.needed(self.tree, need)
+                    predicate = task.needed(self.tree, need, others)
                 else:
-                    predicate = of_cut(Query(self.tree, texts, need.cut.text))
+                    query = Query(self.tree, texts, need.cut.text, aliases=others, language=LANGUAGE)
+                    predicate = of_cut(query, drops_empty=True)
             except SapwoodError:
-                return None  # names that are not columns of this table
-            if predicate is None:
+                return None  # the task reports the error
+            if predicate is None or not converted.isdisjoint(predicate.names()):
                 return None
             found.append(predicate)
         return zones, found
 
+    def _is_settled(self) -> bool:
+        """Return whether the types of all columns are known, whichever entries are read."""
+        return all(is_settled(field.type or ("dynamic",)) for field in self.query(None).fields)
+
     def everything(
         self,
         known: Mapping[str, Any],
-        start: int,
-        stop: int,
+        ranges: Sequence[tuple[int, int]],
         log: list[Any],
         more: Iterable[str] = (),
         seen: Iterable[str] | None = None,
         failed: Callable[[Exception], None] | None = None,
         rows: Array | None = None,
     ) -> ak.Array:
-        """Return records of all columns; those not in `known` are read on first use.
+        """Return records of all columns in ranges of entries; those not in `known` are read on first use.
 
         `more` names columns in `known` that the table does not have. The log records the use of every column except
-        those in `seen` (None: all known ones). `failed` gets errors of reading. With `rows`, only these entries are
-        returned; `known` has the same entries.
+        those in `seen` (None: all known ones). `failed` gets errors of reading. With `rows`, only these entries of the
+        ranges are returned; `known` has the same entries.
         """
         query, tree = self.query(None), self.tree
-        length = stop - start if rows is None else len(rows)
-        record = virtual_arrays(query, start, stop, AWKWARD, log, failed).layout
+        length = sum(stop - start for start, stop in ranges) if rows is None else len(rows)
+        record = virtual_arrays(query, ranges, AWKWARD, log, failed).layout
         if seen is not None:
             known = {name: layout if name in seen else _noting(name, layout, log) for name, layout in known.items()}
 
@@ -223,14 +246,24 @@ class OpenTree:
 
 
 class StepBlock(Block):
-    """A block that can read more columns of its step."""
+    """A block that can read more columns of its step: of `rows` in `ranges` of its entries (None: of all of them)."""
 
-    def __init__(self, layouts: Mapping[str, Any], length: int, tree: OpenTree, step: Step) -> None:
+    def __init__(
+        self,
+        layouts: Mapping[str, Any],
+        length: int,
+        tree: OpenTree,
+        step: Step,
+        ranges: Sequence[tuple[int, int]],
+        rows: Array | None,
+    ) -> None:
         super().__init__(layouts, length)
         self.failed: Exception | None = None  # the first error of a late read
         self.tree = tree.tree
         self._tree = tree
         self._step = step
+        self._ranges = ranges
+        self._rows = rows
         tree.hold()  # for late reads; released with the block
 
     def logging(self, log: list[Any], seen: Iterable[str]) -> Block:
@@ -244,10 +277,7 @@ class StepBlock(Block):
         def everything() -> ak.Array:
             # Columns whose type differs from the first file keep the converted values.
             drifted = {name: self.layouts[name] for name, _ in step.file.cast if name in self.layouts}
-            rows = None if step.chosen is None else step.chosen - step.entry_start
-            return self._tree.everything(
-                self.layouts, step.entry_start, step.entry_stop, log, drifted, seen, failed, rows
-            )
+            return self._tree.everything(self.layouts, self._ranges, log, drifted, seen, failed, self._rows)
 
         return Block(self.layouts, self.length, everything)
 

@@ -104,6 +104,16 @@ class Step:
         """Return the file, the tree and the entries as text."""
         return f"{self.file.name}, entries {self.entry_start} to {self.entry_stop}"
 
+    def beside(self, place: int, ranges: Sequence[tuple[int, int]]) -> list[tuple[Source, int, int]]:
+        """Return the entries of a friend by entry that match ranges of the step; an empty range if there are none."""
+        pieces = self.friends[place] or ()
+        found = [
+            piece
+            for start, stop in ranges
+            for piece in _clipped(pieces, start - self.entry_start, stop - self.entry_start)
+        ]
+        return found or [(source, start, start) for source, start, _ in pieces[:1]]
+
     def halves(self) -> tuple[Step, Step]:
         """Return the two halves of the step."""
         middle = (self.entry_start + self.entry_stop) // 2

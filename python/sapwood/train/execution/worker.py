@@ -14,9 +14,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import awkward as ak
+import numpy as np
 
 from sapwood import _native
 from sapwood.errors import LimitError, SapwoodError, StorageError
@@ -50,7 +53,7 @@ from sapwood.train.task.results import Declared
 from sapwood.train.task.tasks import described, own_traceback, results_of, was_pressed
 
 if TYPE_CHECKING:
-    from sapwood.columns import Foreign
+    from sapwood.columns import Array, Foreign
 
 _FILES_OPEN = 16
 
@@ -121,7 +124,7 @@ class Worker:
                 if not wanted.everything:
                     continue
                 log: list[Any] = []
-                events = tree.everything({}, step.entry_start, step.entry_stop, log)
+                events = tree.everything({}, [(step.entry_start, step.entry_stop)], log)
                 try:
                     with one_process(self._folder):
                         self.info.tasks[place].process(_described(events, step, tree.tree))
@@ -212,7 +215,7 @@ class Worker:
                 return False
             query = tree.query(shape.reads, shape.query)
             shape.query = shape.query or query
-            ranges = tree.kept(self.info.tasks, shape.needs, step.entry_start, step.entry_stop)
+            ranges = tree.kept(self.info.tasks, shape, step.file, step.entry_start, step.entry_stop)
             with self._gate.work():
                 wall, cpu = time.perf_counter(), time.thread_time()
                 given = task.filled(query, names, ranges)
@@ -287,13 +290,8 @@ class Worker:
     def _read_from(self, tree: OpenTree, step: Step) -> tuple[StepBlock, list[Resolved]]:
         file = step.file
         shape = self._shape(tree, file)
-        ranges = [(step.entry_start, step.entry_stop)]
-        if step.chosen is None and not self.info.friends:
-            ranges = tree.kept(self.info.tasks, shape.needs, *ranges[0])
-        pieces = [tree.read(shape.reads, *one, shape.query) for one in ranges]
-        layouts = pieces[0]
-        if len(pieces) > 1:
-            layouts = {name: ak.concatenate([one[name] for one in pieces], highlevel=False) for name in layouts}
+        ranges = tree.kept(self.info.tasks, shape, file, step.entry_start, step.entry_stop)
+        layouts = tree.read(shape.reads, ranges, shape.query)
         length = sum(stop - start for start, stop in ranges)
         if shape.query is None:
             shape.query = tree.query(shape.reads)
@@ -310,15 +308,15 @@ class Worker:
             if friend.by:
                 found = self._index(place).beside([ak.Array(layouts[key]) for key in friend.by], theirs)
             else:
-                found = self._pieces(step.friends[place] or (), theirs)
+                found = self._pieces(step.beside(place, ranges), theirs)
             layouts |= {f"{friend.name}.{name}": layout for name, layout in found.items()}
         for name in set(shape.reads).difference(shape.names):  # keys that were read only to match friends
             layouts.pop(name, None)
-        if step.chosen is not None:
-            rows = step.chosen - step.entry_start
+        rows = None if step.chosen is None else _places_in(ranges, step.chosen)
+        if rows is not None:
             layouts = {name: ak.to_layout(ak.Array(layout)[rows]) for name, layout in layouts.items()}
             length = len(rows)
-        return StepBlock(layouts, length, tree, step), shape.needs
+        return StepBlock(layouts, length, tree, step, ranges, rows), shape.needs
 
     def _shape(self, tree: OpenTree, file: FilePlan) -> Shape:
         """Return the columns to read from a tree; trees with the same branches share the result of the first."""
@@ -344,19 +342,21 @@ class Worker:
 
     def _pieces(self, pieces: Sequence[tuple[Source, int, int]], names: list[str]) -> dict[str, Any]:
         read_in: list[dict[str, Any]] = []
-        for source, start, stop in pieces:
+        paths: list[str] = []
+        for source, group in groupby(pieces, key=itemgetter(0)):
+            ranges = [(start, stop) for _, start, stop in group]
+            paths.append(source.path)
             try:
                 about = source.uuid or "", source.tree or ""
                 tree = self._tree(FilePlan(-1, source, *about, {}, entries=source.entries))
             except ReplacedError as error:
                 raise ReplacedFriendError(str(error)) from error
             try:
-                read_in.append(tree.read(names, start, stop))
+                read_in.append(tree.read(names, ranges))
             finally:
                 tree.release()
         if len(read_in) == 1:
             return read_in[0]
-        paths = [source.path for source, *_ in pieces]
         return {name: joined_awkward([one[name] for one in read_in], Joining(name, paths)).layout for name in names}
 
     def _index(self, place: int) -> FriendIndex:
@@ -434,6 +434,17 @@ _NOT_BY_REPLICAS = (ReplacedError, ReplacedFriendError, DriftError)
 
 def _of_friend(name: str, friends: Collection[str]) -> bool:
     return name.partition(".")[0] in friends and "." in name
+
+
+def _places_in(ranges: Sequence[tuple[int, int]], chosen: Array) -> Array:
+    """Return the places of those entries, given by their sorted numbers, that are in some ranges."""
+    places: list[Array] = []
+    length = 0
+    for start, stop in ranges:
+        first, last = np.searchsorted(chosen, (start, stop))
+        places.append(chosen[first:last] - start + length)
+        length += stop - start
+    return np.concatenate(places)
 
 
 def _described(events: ak.Array, step: Step, tree: Foreign) -> ak.Array:

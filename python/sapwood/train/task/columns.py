@@ -47,6 +47,7 @@ def language_with(corrections: Given | None = None) -> Language:
     """Return the language of expressions in tasks."""
     language = Language(corrections=corrections)
     language.functions["pack"] = pack
+    language.elementwise.add("pack")
     return language
 
 

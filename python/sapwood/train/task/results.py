@@ -326,12 +326,15 @@ class Declared(Task):
         program = self._program({name: columns.type_of(column) for name, column in data.items()})
         return {"bins": Added(program.fill(data, events))}
 
-    def needed(self, tree: HasFields, need: Resolved) -> Predicate | None:
-        """Return a condition that is true for each entry that a result counts; None if any entry may count."""
+    def needed(self, tree: HasFields, need: Resolved, others: Mapping[str, str]) -> Predicate | None:
+        """Return a condition that is true for each entry that a result counts; None if any entry may count.
+
+        `others` are aliases for columns that the tree does not have.
+        """
         if type(self).process is not Declared.process or not all(one.wants.where for one in self._fills):
             return None
         renamed = {name: formula.text for name, formula in need.fields if name != formula.text}
-        aliases = {**renamed, **self.aliases}
+        aliases = {**others, **renamed, **self.aliases}
         if any(tree.find(name) is not None for name in aliases):
             return None  # a query takes the column, the task the alias
         texts = {text: None for one in self._fills for text in (*one.wants.texts, *one.changed.values())}
@@ -341,7 +344,7 @@ class Declared(Task):
             tuple(text for text in one.wants.where if self._used([text]).isdisjoint(one.changed)): None
             for one in self._fills
         }
-        return of_selections(query, [[nodes[text] for text in cuts] for cuts in unchanged])
+        return of_selections(query, [[nodes[text] for text in cuts] for cuts in unchanged], drops_empty=True)
 
     def filled(
         self, query: Query, names: Mapping[str, str], ranges: Sequence[tuple[int, int]]
