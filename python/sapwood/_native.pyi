@@ -133,7 +133,7 @@ class File:
         The version is an ETag or a date. For a local file it is the time of its last change in nanoseconds, and the
         server is empty.
         """
-    def touched(self) -> int | None:
+    def touched(self) -> tuple[int, int] | None:
         """Return when the content or the description of a local file was changed last, in nanoseconds.
 
         Programs cannot set this time. None if the system does not keep it, and for files that are not local.
@@ -496,7 +496,7 @@ class ZebraFile:
         """List the requests that did not go well."""
     def stored_version(self) -> tuple[str, str] | None:
         """Return who states the version of the file, and the version."""
-    def touched(self) -> int | None:
+    def touched(self) -> tuple[int, int] | None:
         """Return when the content or the description of a local file was changed last, in nanoseconds."""
 
 @final

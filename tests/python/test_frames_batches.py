@@ -217,6 +217,69 @@ def test_lists_with_one_counter_are_padded_or_not(tmp_path: Path, shuffle: bool)
             assert not batch["none"].any() and len(batch["none"]) == (len(batch["id"]) if "none" in pad else 0)
 
 
+FORMATS: dict[str, dict[str, Any]] = {
+    "counted": {"lists": "counted"}, "vector": {"lists": "vector"}, "ntuple": {}, "narrow": {"lists": "counted"}
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def formats(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write the same fields to trees with two kinds of lists, to an RNTuple, and as shorter numbers."""
+    paths: dict[str, Path] = {}
+    for number, (name, options) in enumerate(FORMATS.items()):
+        n = np.arange(100 * number, 100 * number + 100)
+        is_narrow = name == "narrow"
+        kinds = {
+            "id": "int32" if is_narrow else "int64", "pt": f"var * float{32 if is_narrow else 64}",
+            "vec": ("float32", (2,)), "nested": "var * var * int32", "word": "string",
+        }  # fmt: skip
+        pt = ak.unflatten(np.repeat(n, n % 4).astype(np.float32), n % 4)
+        data = {
+            "id": n, "pt": pt, "vec": np.stack([n, -n], axis=1), "nested": ak.unflatten(pt, np.ones(100, int)),
+            "word": ak.Array([str(i) for i in n]),
+        }  # fmt: skip
+        paths[name] = tmp_path_factory.mktemp(name) / "file.root"
+        with sapwood.recreate(paths[name]) as file:
+            make = file.mkrntuple if name == "ntuple" else file.mktree
+            table = make("t", kinds, **options)
+            for start in range(0, 100, 25):
+                table.extend({key: values[start : start + 25] for key, values in data.items()})
+                table.flush()
+    return paths
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations(FORMATS, 2)), ids=str)
+def test_files_of_two_formats_are_joined(formats: dict[str, Path], names: tuple[str, ...]) -> None:
+    files = [f"{formats[name]}:t" for name in (*names, names[0])]
+    fields = ["id", "pt", "vec", "nested", "word"]
+    whole = sapwood.concatenate(files, fields)
+    parts = [ak.concatenate([part]) for part in sapwood.iterate(files, fields)]
+    assert whole.tolist() == [entry for part in parts for entry in part.tolist()]
+    for shuffle, pad in itertools.product((False, True, 3), (None, 3)):
+        found: list[tuple[int, list[int]]] = []
+        for batch in sapwood.batches(files, ["id", "pt", "vec"], 30, shuffle=shuffle, pad=pad):
+            if pad is None:
+                lists = ak.unflatten(batch["pt"], np.diff(batch["pt_offsets"])).tolist()
+            else:
+                lists = [row[mask].tolist() for row, mask in zip(batch["pt"], batch["pt_mask"], strict=True)]
+            found += zip(batch["id"].tolist(), lists, strict=True)
+            assert (batch["vec"] == np.stack([batch["id"], -batch["id"]], axis=1)).all()
+        assert all(lists == [entry] * (entry % 4) for entry, lists in found)
+        assert [entry for entry, _ in sorted(found)] == sorted(whole["id"].tolist())
+
+
+def test_a_branch_and_a_field_of_a_record_are_joined(tmp_path: Path) -> None:
+    n = np.arange(10)
+    with sapwood.recreate(tmp_path / "tree.root") as file:
+        file["t"] = {"rec.pt": n.astype(np.int16)}
+    with sapwood.recreate(tmp_path / "ntuple.root", format="rntuple") as file:
+        file["t"] = {"rec": ak.zip({"other": n, "pt": n + 10})}
+    files = [f"{tmp_path}/{name}.root:t" for name in ("tree", "ntuple")]
+    for order in (files, files[::-1]):
+        (batch,) = sapwood.batches(order, "rec.pt", 20, shuffle=True)
+        assert batch["rec.pt"].dtype == np.int64 and sorted(batch["rec.pt"]) == list(range(20))
+
+
 @pytest.mark.parametrize("pad", [None, 4])
 def test_large_batches_have_the_rows_of_small_ones(tmp_path: Path, pad: int | None) -> None:
     entries = 200_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -137,6 +138,41 @@ def test_tables_stay_open_between_scans_until_their_file_is_another(tmp_path: Pa
     for way in ways:
         with pytest.raises(Exception, match=r"file\.root"):
             way()
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_a_file_of_the_same_size_and_time_is_opened_again(tmp_path: Path, kind: str) -> None:
+    path, cache = tmp_path / "file.root", tmp_path / "cache"
+
+    def content(add: int) -> bytes:
+        with sapwood.recreate(tmp_path / "new.root", format=kind, compression=None, reproducible=True) as file:
+            file["t"] = {"x": np.arange(1000) + add}
+        return (tmp_path / "new.root").read_bytes()
+
+    def overwrite(add: int, *, rename: bool = False) -> None:
+        time.sleep(0.02)  # more than a tick of the clock of the file system
+        data, before = content(add), path.stat()
+        assert len(data) == before.st_size
+        if rename:
+            (tmp_path / "new.root").replace(path)
+        else:
+            path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    path.write_bytes(content(0))
+    events = sapwood.dataset(f"{path}:t", column_cache=cache)
+    frame = sapwood.scan_polars(f"{path}:t", column_cache=cache).select(pl.col("x").sum())
+    for add, rename in [(0, False), (1, False), (2, True), (3, False)]:
+        if add:
+            overwrite(add, rename=rename)
+        for _ in range(2):
+            assert pc.sum(events.to_table()["x"]).as_py() == frame.collect().item() == 499_500 + 1000 * add
+    # A table that stays open has the values of its file, too.
+    with sapwood.open(f"{path}:t", column_cache=cache) as tree:
+        for add in (3, 4):
+            overwrite(add)
+            for _ in range(2):
+                assert tree["x"].array(library="np").sum() == 499_500 + 1000 * add
 
 
 def test_only_some_tables_stay_open(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,41 @@ def test_a_flipped_bit_is_noticed(path: Path, tmp_path: Path, wanted: list[Any])
         assert read(path, tmp_path)[0] == wanted
 
 
+def test_a_column_that_is_rewritten_after_its_use_is_verified_again(
+    path: Path, tmp_path: Path, wanted: list[Any]
+) -> None:
+    for cost in (True, False, False):
+        found, read_bytes = read(path, tmp_path)
+        assert found == wanted and bool(read_bytes) == cost
+    for one in columns_in(tmp_path):
+        data, number = bytearray(one.read_bytes()), one.stat().st_ino
+        marker = data.find(np.float64(1234).tobytes())
+        if marker >= 0:
+            data[marker + 5] ^= 1
+            time.sleep(0.02)  # more than a tick of the clock of the file system
+            one.write_bytes(data)
+            assert one.stat().st_ino == number
+    with pytest.warns(SapwoodWarning, match="checksum"):
+        assert read(path, tmp_path)[0] == wanted
+
+
+def test_a_column_is_verified_once_also_if_the_time_of_its_use_is_set(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[bool] = []
+    stored = cache_module._stored  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*given: Any, verify: bool) -> Any:
+        compared.append(verify)
+        return stored(*given, verify=verify)
+
+    monkeypatch.setattr(cache_module, "_stored", counted)
+    monkeypatch.setattr(cache_module, "_FRESH", -1)
+    for _ in range(3):
+        read(path, tmp_path)
+    assert compared == [True] * FIELDS + [False] * FIELDS
+
+
 def test_a_changed_description_is_noticed(tmp_path: Path) -> None:
     points = ak.Array([[{"px": 1.5, "py": 2.0}], [], [{"px": 3.0, "py": 4.0}]])
     with sapwood.recreate(tmp_path / "t.root", format="rntuple") as file:

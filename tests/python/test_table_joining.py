@@ -162,11 +162,65 @@ def test_dask(tmp_path: Path, library: str, opened: bool) -> None:
             computed(*pair)
 
 
-def test_batches(tmp_path: Path) -> None:
-    files = write(tmp_path, np.arange(5, dtype="i8"), np.arange(5, dtype="u8"))
-    for shuffle in (False, True):
-        with pytest.raises(ArgumentError, match=r"'x' is u?int64 here, but u?int64 in the first file\n"):
-            list(sapwood.batches(files, ["x"], 2, shuffle=shuffle))
+BATCHES = {
+    "int64": (np.array([-1, 2**31 - 1], "i4"), np.array([LARGE + 1], "i8")),
+    "int64 of signs": (np.array([-1], "i8"), np.array([LARGE + 1, 2**63 - 1], "u8")),
+    "float64": (np.array([1, LARGE], "i8"), np.array([0.5, np.inf], "f4")),
+    "float32": (np.array([True, False]), np.array([0.5], "f4")),
+    "int64 in lists": (ak.Array([[1, 2], []]), ak.values_astype(ak.Array([[3]]), "int16")),
+}
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kinds", [("mktree", "mktree"), ("mktree", "mkrntuple"), ("mkrntuple", "mktree")])
+@pytest.mark.parametrize("what", BATCHES)
+def test_batches(tmp_path: Path, what: str, kinds: tuple[str, str], shuffle: bool) -> None:
+    dtype = what.partition(" ")[0]
+    for place, pair in enumerate([BATCHES[what], BATCHES[what][::-1]]):
+        files: list[str] = []
+        for number, (values, kind) in enumerate(zip(pair, kinds, strict=True)):
+            folder = tmp_path / f"{place}{number}"
+            folder.mkdir()
+            files += write(folder, values, kind=kind)
+        whole = values_of(sapwood.concatenate(files, ["x"])["x"])
+        found: list[Any] = []
+        for batch in sapwood.batches(files, ["x", "1 * x"], 2, shuffle=shuffle):
+            assert batch["x"].dtype == batch["1 * x"].dtype == dtype
+            assert np.array_equal(batch["x"], batch["1 * x"])
+            if "x_offsets" in batch:
+                found += ak.unflatten(batch["x"], np.diff(batch["x_offsets"])).tolist()
+            else:
+                found += batch["x"].tolist()
+        assert (sorted(found) if shuffle else found) == (sorted(whole) if shuffle else whole)
+
+
+def test_batches_of_lists_and_arrays(tmp_path: Path) -> None:
+    files = write(tmp_path, np.arange(6.0).reshape(3, 2), ak.Array([[7.0], []]), np.zeros((1, 3), "f4"))
+    whole = [[0, 1], [2, 3], [4, 5], [7], [], [0, 0, 0]]
+    found: list[Any] = []
+    for batch in sapwood.batches(files, "x", 4):
+        found += ak.unflatten(batch["x"], np.diff(batch["x_offsets"])).tolist()
+    assert found == whole
+    (batch,) = sapwood.batches(files, ["x", "n"], 6, shuffle=True, pad=3)
+    rows = [values[mask].tolist() for values, mask in zip(batch["x"], batch["x_mask"], strict=True)]
+    assert sorted(rows) == sorted(whole)
+
+
+def test_types_that_batches_cannot_join_are_refused(tmp_path: Path) -> None:
+    for values in (["a"], np.array([[0.5]]), [{"y": 1}]):
+        files = write(tmp_path, np.array([1]), values, kind="mkrntuple")
+        with pytest.raises(ArgumentError, match=r"'x' is .* here, but int64 in .*0\.root, and batches have one type: "):
+            sapwood.batches(files, ["x"], 2)
+    pairs = [(np.array([0.5]), np.array([LARGE + 1])), (np.array([-1], "i8"), np.array([2**64 - 1], "u8"))]
+    for pair in pairs:
+        batches = sapwood.batches(write(tmp_path, *pair), "x", 2)
+        with pytest.raises(ArgumentError, match=r"'x' is u?int64 here, but .*64 in the batches, .* not hold (90|18)"):
+            list(batches)
+    files = write(tmp_path, np.array([1]), np.array([2]))
+    with sapwood.recreate(tmp_path / "1.root") as file:
+        file["t"] = {"x": np.array([1])}
+    with pytest.raises(ArgumentError, match=r"the fields differ .* \(only one of them has 'n'\)\n.*1\.root"):
+        sapwood.batches(files, None, 2)
 
 
 @pytest.mark.parametrize(

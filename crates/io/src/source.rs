@@ -122,9 +122,9 @@ pub trait Origin: Send + Sync {
     fn version(&self) -> Option<Version> {
         None
     }
-    /// Returns when the content or the description of a local file was changed last, in nanoseconds, if the system keeps
-    /// a time that programs cannot set.
-    fn touched(&self) -> Option<i64> {
+    /// Returns the number of a local file, and when its content or its description was changed last, in nanoseconds, if
+    /// the system keeps a time that programs cannot set.
+    fn touched(&self) -> Option<(u64, i64)> {
         None
     }
     /// The whole-file checksum that remote storage reports now, if it does. Queried once.
@@ -314,7 +314,7 @@ impl Origin for Local {
     fn version(&self) -> Option<Version> {
         self.version.clone()
     }
-    fn touched(&self) -> Option<i64> {
+    fn touched(&self) -> Option<(u64, i64)> {
         // A copy of a remote file has the version of the original, whenever it was made.
         self.version.as_ref().filter(|version| version.of.is_empty())?;
         system::touched(&self.open_file()?.metadata().ok()?)

@@ -32,11 +32,11 @@ mod here {
         let named = path.symlink_metadata()?;
         Ok(named.is_file() && named.nlink() == 1 && (named.dev(), named.ino()) == (about.dev(), about.ino()))
     }
-    /// When the content or the description of a file was changed last, in nanoseconds of the system's clock, if the
-    /// system keeps a time that programs cannot set (`st_ctime`).
+    /// The number of a file (`st_ino`), and when its content or its description was changed last, in nanoseconds of the
+    /// system's clock, if the system keeps a time that programs cannot set (`st_ctime`).
     #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
-    pub fn touched(about: &Metadata) -> Option<i64> {
-        Some(about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec()))
+    pub fn touched(about: &Metadata) -> Option<(u64, i64)> {
+        Some((about.ino(), about.ctime().saturating_mul(1_000_000_000).saturating_add(about.ctime_nsec())))
     }
     /// The permission bits of a file, if the system has them.
     #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
@@ -94,7 +94,7 @@ mod here {
         Ok(Handle::from_path(path)? == Handle::from_file(file.try_clone()?)?)
     }
     /// Programs can set all times of a file.
-    pub fn touched(_about: &Metadata) -> Option<i64> {
+    pub fn touched(_about: &Metadata) -> Option<(u64, i64)> {
         None
     }
     /// There are no permission bits: the system has lists of users.

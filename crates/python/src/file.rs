@@ -191,8 +191,8 @@ impl PyFile {
     fn stored_version(&self) -> Option<(String, String)> {
         self.file.source().version().map(|version| (version.of, version.tag))
     }
-    /// Returns when the content or the description of a local file was changed last, in nanoseconds.
-    fn touched(&self) -> Option<i64> {
+    /// Returns the number of a local file, and when its content or its description was changed last, in nanoseconds.
+    fn touched(&self) -> Option<(u64, i64)> {
         self.file.source().touched()
     }
     fn __repr__(&self) -> String {

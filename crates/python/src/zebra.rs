@@ -155,8 +155,8 @@ impl PyZebraFile {
     fn stored_version(&self) -> Option<(String, String)> {
         self.source.version().map(|version| (version.of, version.tag))
     }
-    /// Returns when the content or the description of a local file was changed last, in nanoseconds.
-    fn touched(&self) -> Option<i64> {
+    /// Returns the number of a local file, and when its content or its description was changed last, in nanoseconds.
+    fn touched(&self) -> Option<(u64, i64)> {
         self.source.touched()
     }
 }

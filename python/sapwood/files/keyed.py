@@ -91,6 +91,11 @@ class KeyedTable(ReadableTable):
             }
         return {**self._friends, **{one.name: one for one in self._added}}
 
+    @property
+    def added_friends(self) -> Sequence[FriendElement]:
+        """The friends that were added to this table, which the file does not list."""
+        return list(self._added)
+
     def _stored_friends(self) -> dict[str, tuple[str, str]]:
         """Return the file, and the path in it, of each friend that the table itself lists."""
         return {}

@@ -43,8 +43,8 @@ Ledger = dict[str, list[Incident]]
 """Failed and repeated requests, by the path or URL of the file."""
 
 
-_State = tuple[int, int, int, int]
-"""Device, number, size and time of the last change of a local file."""
+_State = tuple[int, int, int, int, int]
+"""Device, number, size and times of a local file: of its last change, and the one that programs cannot set."""
 
 
 class _Kept(NamedTuple):
@@ -102,10 +102,14 @@ class KeptTables:
                 self._lent[id(table)] = _Kept(str(located.file), located.inside, state, table)
 
     def give_back(self, table: HasFields) -> bool:
-        """Keep a table open after a scan; return whether it was lent."""
+        """Keep a table open after a scan; return whether it is kept.
+
+        A table that was not lent is not kept, nor is one with open friends, whose files may change as well.
+        """
+        has_friends = any(friend.is_open for friend in table.table.friends.values())
         with self._lock:
             one = self._lent.pop(id(table), None)
-            if one is None:
+            if one is None or has_friends:
                 return False
             self._free.append(one)
             gone = [self._free.pop(0)] if len(self._free) > self._most else []
@@ -124,7 +128,9 @@ def _state_of(source: object) -> _State | None:
         found = Path(source).stat() if isinstance(source, (str, os.PathLike)) else None  # pyright: ignore[reportUnknownArgumentType]
     except (OSError, ValueError):
         return None
-    return None if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if found is None:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _is_local(source: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -22,10 +23,13 @@ from sapwood.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 from sapwood.files.many import OpenFiles
 from sapwood.show.units import is_count
 from sapwood.storage.locate import Files
+from sapwood.table.joining import Joining, common_type, exactly
 from sapwood.table.libraries import library_of
+from sapwood.table.native import Exact
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Slice, read
+from sapwood.table.schema import Field, HasFields
 from sapwood.table.steps import read_ahead
 
 _MIXED = 8
@@ -133,23 +137,33 @@ class Batches:
         self._library = library
         self._drop_last = drop_last
         self._options = dict(options)
+        self._open: OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]] = OrderedDict()
+        self._with_friends: dict[tuple[str, str], HasFields] = {}
+        """The given open tables that have added friends, by the paths of file and table."""
+        self._query: Query | None = None
+        self._first: Query | None = None
+        self._types: dict[str, columns.Type] = {}
+        """The common types of the fields of all files, by name; empty if all files have the same types."""
         self._units = [
             unit for number, sample in enumerate(self._samples.values()) for unit in self._clusters(number, sample)
         ]
-        self._open: OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]] = OrderedDict()
-        self._query: Query | None = None
-        self._first: Query | None = None
         self._epoch = self._done = 0
 
     def _clusters(self, number: int, sample: Sample) -> Iterator[_Unit]:
         opened = OpenFiles(sample.files, False, self._options)
         for table, ranges in opened:
-            for start, stop in ranges:
-                edges = [start, *(edge for edge in table.table.clusters if start < edge < stop), stop]
-                for pair in pairwise(edges):
-                    if pair[0] < pair[1]:
-                        yield _Unit(number, table.file.file_path, table.object_path, *pair)
-            opened.done_with(table)
+            try:
+                if any(start < stop for start, stop in ranges):
+                    self._query_on(table)
+                if table.table.added_friends:
+                    self._with_friends[table.file.file_path, table.object_path] = table
+                for start, stop in ranges:
+                    edges = [start, *(edge for edge in table.table.clusters if start < edge < stop), stop]
+                    for pair in pairwise(edges):
+                        if pair[0] < pair[1]:
+                            yield _Unit(number, table.file.file_path, table.object_path, *pair)
+            finally:
+                opened.done_with(table)
 
     @property
     def num_entries(self) -> int:
@@ -255,16 +269,21 @@ class Batches:
     def _read(self, order: _Order, number: int, position: int) -> _Window:
         """Read the clusters of a window, and mix and pad their rows; those from a position in the epoch on are used."""
         units = order.windows[number]
-        slices: list[Slice] = []
+        groups: list[list[Slice]] = []
         for unit in units:
             query = self._query_of(unit)
-            one = slices[0].joined(query, unit.start, unit.stop) if slices else Slice.of(query, unit.start, unit.stop)
+            one = groups[-1][0].joined(query, unit.start, unit.stop) if groups else None
             if one is None:
-                raise _unlike(query, slices[0].query)
-            slices.append(one)
+                groups.append([Slice.of(query, unit.start, unit.stop)])
+            else:
+                groups[-1].append(one)
         length = sum(unit.entries for unit in units)
-        query = slices[0].query
-        results, _ = ResultForm(library_of("np")).results(query, read(slices), range(length))
+        query = groups[0][0].query
+        if self._types:
+            # The engine prepares expressions for the types of one file.
+            query = copy(query)
+            query.prepared = Exact((), ())
+        results, _ = ResultForm(library_of("np")).results(query, self._data(groups), range(length))
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1][1]()
         data = {name: result.column for name, result in results}
@@ -283,6 +302,19 @@ class Batches:
         start = max(position - begin, 0)
         edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         return _Window(sources, offsets, [*edges, length])
+
+    def _data(self, groups: Sequence[Sequence[Slice]]) -> list[Column | None]:
+        """Read slices, each group at once, and join the columns in their common types, as the first query has them."""
+        if len(groups) == 1 and not self._types:
+            return read(groups[0])
+        names = groups[0][0].query.requested_names
+        pieces: dict[str, list[Column | None]] = {name: [] for name in names}
+        for group in groups:
+            query = group[0].query
+            for name, column in zip(query.requested_names, read(group), strict=True):
+                kind, where = self._types.get(name), query.source.location
+                pieces[name].append(_in_type(column, kind, name, where) if column and kind else column)
+        return [_joined_columns(name, pieces[name]) for name in names]
 
     def _check_names(self, data: Mapping[str, Column]) -> None:
         """Refuse names shared by two arrays of a batch, and padding of fields that are not lists."""
@@ -330,19 +362,33 @@ class Batches:
     def _query_of(self, unit: _Unit) -> Query:
         key = unit.path, unit.table
         if key not in self._open:
-            opened = OpenFiles({unit.path: unit.table}, False, self._options)
+            opened = OpenFiles(self._with_friends.get(key, {unit.path: unit.table}), False, self._options)
             table, _ = next(iter(opened))
-            known = None if self._query is None else self._query.on(table)
-            self._query = known or Query(table, self._expressions)
-            self._query.by_entry = True
-            if self._first is None:
-                self._first = self._query
-            elif self._query.same_shape(self._first) is None:
+            try:
+                query = self._query_on(table)
+            except BaseException:
                 opened.done_with(table)
-                raise _unlike(self._query, self._first)
-            self._open[key] = self._query, partial(opened.done_with, table)
+                raise
+            self._open[key] = query, partial(opened.done_with, table)
         self._open.move_to_end(key)
         return self._open[key][0]
+
+    def _query_on(self, table: HasFields) -> Query:
+        """Return the query of a table; raise an error unless its fields can be joined with those of other files."""
+        known = None if self._query is None else self._query.on(table)
+        query = self._query = known or Query(table, self._expressions)
+        query.by_entry = True
+        if self._first is None:
+            self._first = query
+        elif known is None and query.same_shape(self._first) is None:
+            if not query.same_results(self._first):
+                raise _unlike(query, self._first)
+            types = self._types or _types(self._first)
+            self._types = {
+                name: _common(types[name], field, name, self._first)
+                for name, field in zip(query.requested_names, query.all_fields, strict=True)
+            }
+        return query
 
     def _batch(self, pieces: list[dict[str, _Rows]]) -> dict[str, Any]:
         batch: dict[str, Any] = {}
@@ -364,14 +410,73 @@ _Rows = Any
 
 
 def _unlike(query: Query, first: Query) -> ArgumentError:
-    """Return the error for the fields of a file that have other types than those of the first."""
-    types = {field.path_in(first.source): field.type for field in first.all_fields}
-    for field in query.all_fields:
-        path = field.path_in(query.source)
-        if path in types and types[path] != field.type:
-            found, known = ("unreadable" if one is None else columns.describe(one) for one in (field.type, types[path]))
-            return ArgumentError(f"{path!r} is {found} here, but {known} in the first file\n{field.location}")
-    return ArgumentError(f"the fields differ from those of the first file\n{query.source.location}")
+    """Return the error for a file that has other fields, or friends, or other definitions of names than the first."""
+    missing = sorted(set(query.requested_names) ^ set(first.requested_names))
+    which = f" (only one of them has {missing[0]!r})" if missing else ""
+    return ArgumentError(f"the fields differ from those of the first file{which}\n{query.source.location}")
+
+
+def _types(query: Query) -> dict[str, columns.Type]:
+    fields = zip(query.requested_names, query.all_fields, strict=True)
+    return {name: field.type or ("dynamic",) for name, field in fields}
+
+
+def _common(one: columns.Type, field: Field, name: str, first: Query) -> columns.Type:
+    """Return the type in which the values of a field and those of other files can be joined."""
+    other = field.type or ("dynamic",)
+    kind = _both(one, other)
+    if kind is None:
+        found, known = columns.describe(other), columns.describe(one)
+        raise ArgumentError(
+            f"{name!r} is {found} here, but {known} in {first.source.file.file_path}, and batches have one type: make "
+            f"batches of each kind of files\n{field.location}"
+        )
+    return kind
+
+
+def _both(one: columns.Type, other: columns.Type) -> columns.Type | None:
+    """Return the type of values of two types after joining; None if there is none."""
+    match one, other:
+        case ("number", a), ("number", b) if a != b:
+            return "number", common_type([np.empty(0, a), np.empty(0, b)], Joining()).name
+        case ("fixed", n, a), ("fixed", m, b) if n == m:
+            kind = _both(a, b)
+            return kind and ("fixed", n, kind)
+        case (("fixed" | "list", *_), ("fixed" | "list", *_)):
+            kind = _both(one[-1], other[-1])
+            return kind and ("list", kind)
+        case _:
+            return one if one == other else None
+
+
+def _in_type(column: Column, kind: columns.Type, field: str, where: str) -> Column:
+    """Return a column in a type that `_both` made of its own and others."""
+    match column, kind:
+        case ("number", values), ("number", name):
+            numbers = exactly(values, np.dtype(name), field, where, "the batches", "make batches of each kind of files")
+            return "number", numbers
+        case ("list", offsets, content), ("list", inner):
+            return "list", offsets, _in_type(content, inner, field, where)
+        case ("fixed", length, size, content), ("fixed", _, inner):
+            return "fixed", length, size, _in_type(content, inner, field, where)
+        case ("fixed", length, size, content), ("list", inner):
+            return "list", np.arange(length + 1) * size, _in_type(content, inner, field, where)
+        case _:
+            return column
+
+
+def _joined_columns(name: str, pieces: Sequence[Column | None]) -> Column | None:
+    """Join columns of several files; None if one of them has none."""
+    found = [one for one in pieces if one is not None]
+    if len(found) < len(pieces):
+        return None
+    kinds = [columns.type_of(one) for one in found]
+    other = next((kind for kind in kinds if kind != kinds[0]), kinds[0])
+    joined = columns.joined(found) if other == kinds[0] else None
+    if joined is None:
+        both = " and ".join(dict.fromkeys(map(columns.describe, (kinds[0], other))))
+        raise UnsupportedError(f"{name!r} is {both}: batches hold numbers, arrays of numbers and lists of these")
+    return joined
 
 
 class _Source(NamedTuple):

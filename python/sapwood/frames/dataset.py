@@ -263,7 +263,7 @@ class Fragment(_Scannable):
         self.start = start
         self.stop = stop
         self._filter = filter
-        self._source = source.part({path: {"object_path": table, "steps": [[start, stop]]}}, identity)
+        self._source = source.part(path, identity, table, start, stop)
 
     @property
     def physical_schema(self) -> Foreign:
@@ -429,15 +429,16 @@ def _check_names(source: FrameSource, names: Iterable[str]) -> None:
 def dataset(files: Files, **options: object) -> Dataset:
     """Return the tables of files as an Arrow dataset, for DuckDB and Arrow's own functions.
 
-    Only the description of the first table is read. Up to 64 local files stay open until the dataset is released; a
-    file that was changed or replaced is opened again. A scan reads only its columns. If a file has an index (see
-    `sapwood stats --index`), it reads only the entries that can pass its filter. DuckDB finds a dataset by the
-    name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
+    Only the descriptions of the first table and of its friends are read. Up to 64 local files stay open until the
+    dataset is released; a file that was changed or replaced is opened again. A scan reads only its columns. If a file
+    has an index (see `sapwood stats --index`), it reads only the entries that can pass its filter. DuckDB finds a
+    dataset by the name of its variable: ``duckdb.sql("SELECT count(*) FROM events WHERE nMuon > 1")``.
 
     Parameters
     ----------
     files
-        As in `sapwood.iterate`. All files must have the fields of the first.
+        As in `sapwood.iterate`. All files must have the fields of the first. Columns of friends that the first table
+        lists, or that were added to an open table, are named ``friend.column``.
     options
         As in `sapwood.open`.
 

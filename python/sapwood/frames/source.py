@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sapwood import columns
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, ChangedFileError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.files.many import KeptTables, OpenFiles
 from sapwood.frames.expressions import ListColumn, NumberColumn, Numbers
 from sapwood.show.text import layout
@@ -25,7 +25,7 @@ from sapwood.table.query import Group, Leaf, Query
 from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
 from sapwood.table.scan import Kept
-from sapwood.table.schema import Field, HasFields
+from sapwood.table.schema import Field, HasFields, Table
 from sapwood.table.steps import entries_for
 
 STEP = "32 MB"
@@ -51,6 +51,8 @@ class FrameSource:
         self._identity = identity
         self.options = dict(options)
         self._kept = KeptTables(_OPEN)
+        self._with_friends: dict[tuple[str, str], HasFields] = {}
+        """The given open tables that have added friends, by the paths of file and table."""
         self._look()
 
     def _look(self) -> None:
@@ -61,6 +63,7 @@ class FrameSource:
         try:
             self.types, self._paths, self.numbers = _schema(table)
             self._sizes = {name: table[path].compressed_bytes for name, path in self._paths.items()}
+            self.types |= _friend_types(table, self.types)
             self._inner: dict[str, tuple[columns.Type, str]] | None = None
         finally:
             opened.done_with(table)
@@ -72,10 +75,12 @@ class FrameSource:
         """Pickle as the files."""
         return FrameSource, (self.files, self.options, self._identity)
 
-    def part(self, files: Files, identity: Mapping[str, Any] | None) -> FrameSource:
-        """Return the same columns of some of the files, or of one file whose identity must be this when it is read."""
+    def part(self, path: str, identity: Mapping[str, Any] | None, table: str, start: int, stop: int) -> FrameSource:
+        """Return the same columns of some entries of one file, whose identity must be this when it is read."""
         part = copy(self)
-        part.files, part._identity = files, identity
+        given, steps = self._with_friends.get((path, table)), {"steps": [[start, stop]]}
+        part.files = {path: {"object_path": table, **steps}} if given is None else {given: steps}
+        part._identity = identity
         return part
 
     @property
@@ -105,8 +110,9 @@ class FrameSource:
     def _kind(self, name: str) -> columns.Type:
         return self.types[name] if name in self.types else self._parts()[name][0]
 
-    def _path(self, name: str) -> str:
-        return self._paths[name] if name in self.types else self._parts()[name][1]
+    def _path(self, name: str) -> str | None:
+        """Return the path of the field of a column; None for a column of a friend."""
+        return self._paths.get(name) if name in self.types else self._parts()[name][1]
 
     def _parts(self) -> dict[str, tuple[columns.Type, str]]:
         """Return the types and paths of the fields within columns, by their names with dots."""
@@ -126,10 +132,20 @@ class FrameSource:
 
     def select(self, names: Sequence[str]) -> Callable[[HasFields], Query]:
         """Return a function that makes the query of some columns in each table."""
-        return lambda table: Query.picking(table, {name: self._field(table, name) for name in names})
+        paths = [(name, self._path(name)) for name in names]
 
-    def _field(self, table: HasFields, name: str) -> Field:
-        field, kind = table[self._path(name)], self._kind(name)
+        def query_on(table: HasFields) -> Query:
+            own = {name: None if path is None else self._checked(name, table[path]) for name, path in paths}
+            query = Query.picking(table, own)
+            for name, node in query.outputs:
+                if own[name] is None and isinstance(node, (Leaf, Group)):
+                    self._checked(name, node.field)
+            return query
+
+        return query_on
+
+    def _checked(self, name: str, field: Field) -> Field:
+        kind = self._kind(name)
         if field.type is None or columns.arrow_type(field.type) != columns.arrow_type(kind):
             found = "unreadable" if field.type is None else columns.describe(field.type)
             first = columns.describe(kind)
@@ -141,6 +157,8 @@ class FrameSource:
         found: list[tuple[str, Mapping[str, Any] | None, str, int, int]] = []
         opened = self._open()
         for table, ranges in opened:
+            if table.table.added_friends:
+                self._with_friends[table.file.file_path, table.object_path] = table
             edges = table.table.clusters
             for start, stop in ranges:
                 inside = [start, *(edge for edge in edges if start < edge < stop), stop]
@@ -381,6 +399,22 @@ def _schema(table: HasFields) -> tuple[dict[str, columns.Type], dict[str, str], 
     if not types:
         raise UnsupportedError(f"no {table.words.field} has a form in Arrow\n{table.location}")
     return types, paths, numbers
+
+
+def _friend_types(table: HasFields, own: Container[str]) -> dict[str, columns.Type]:
+    """Return the types of the columns of friends that can be opened, by the names of friend and column."""
+    found: dict[str, columns.Type] = {}
+    query = Query(table, [])
+    for friend in table.table.friends.values() if isinstance(table, Table) else ():
+        with suppress(SapwoodError):
+            for column, _ in Query(friend.table).outputs:
+                name = f"{friend.name}.{column}"
+                node = None if name in own else query.of_friend(name)
+                # A friend may have the name of the table itself, or a name with dots.
+                kind = node.field.type if node is not None and node.field.table is friend.table else None
+                if kind is not None and not _not_in_arrow(kind):
+                    found[name] = kind
+    return found
 
 
 def _numbers_in(

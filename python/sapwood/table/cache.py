@@ -1,8 +1,8 @@
 """A cache of decoded columns: Arrow IPC files in a folder, which all processes of a machine share.
 
 A file holds one field over a range of entries that was read, usually whole clusters. Its name is a hash of the source
-(UUID, size and version of the ROOT file, when it was touched last, table, field, the places of its pages) and the
-range. Reading other entries uses the cached ones among them, joined from several files if necessary. Each array of
+(UUID, size, version and number of the ROOT file, when it was touched last, table, field, the places of its pages) and
+the range. Reading other entries uses the cached ones among them, joined from several files if necessary. Each array of
 the column is one row of a column of large lists, so that arrays of any lengths fit into one record batch and can be
 used directly in the mapped file.
 
@@ -29,7 +29,7 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodWarning, stacklevel
-from sapwood.table.identity import digest, identity_of, places_of, touched
+from sapwood.table.identity import digest, identity_of, places_of, state_of
 
 if TYPE_CHECKING:
     from sapwood.table.schema import Table
@@ -53,6 +53,19 @@ Range = tuple[int, int]
 
 def _key(name: str, start: int, stop: int) -> str:
     return f"{name}-{start}-{stop}"
+
+
+def _state(about: os.stat_result) -> tuple[int, int, int]:
+    """Return the number (of the inode), size and time of a file; writing to it and replacing it change the state."""
+    return about.st_ino, about.st_size, about.st_ctime_ns
+
+
+class _Known(NamedTuple):
+    """The state of the file of a table, its identity as text if it has one, and the names of fields in the cache."""
+
+    state: tuple[int, int] | None
+    file: str | None
+    fields: dict[int, str]
 
 
 class CacheUse(NamedTuple):
@@ -79,32 +92,32 @@ class ColumnCache:
         self.size = size
         self._warned = False
         self._busy = 0.0  # until then, by the monotonic clock, nothing is written, because another process has the lock
-        self._identities: WeakKeyDictionary[Table, str | None] = WeakKeyDictionary()
-        self._fields: WeakKeyDictionary[Table, dict[int, str]] = WeakKeyDictionary()
+        self._tables: WeakKeyDictionary[Table, _Known] = WeakKeyDictionary()
         self._listed: tuple[int, dict[str, list[Range]]] = -1, {}
-        self._verified: set[tuple[str, int]] = set()
-        """Names and numbers (of their inodes) of the files whose checksums this process has compared."""
+        self._verified: dict[str, tuple[int, int, int]] = {}
+        """The files whose checksums this process has compared: by name, their states then (see `_state`)."""
 
     # What is in it
 
-    def name(self, table: Table, number: int) -> str | None:
-        """Return the name of a field in the cache; None if its file has no identity."""
-        if table not in self._identities:
+    def names(self, table: Table, numbers: Sequence[int]) -> list[str] | None:
+        """Return the names of fields in the cache; None if the file has no identity.
+
+        If the open file was written to, its fields have other names.
+        """
+        state = state_of(table)
+        known = self._tables.get(table)
+        if known is None or known.state != state:
             from sapwood import _native
 
             found = identity_of(table)
-            if found is not None:
-                own = [_FORM, _native.__version__, found, touched(table), table.object_path, table.num_entries]
-                self._identities[table] = json.dumps(own)
-            else:
-                self._identities[table] = None
-        file = self._identities[table]
-        if file is None:
+            own = [_FORM, _native.__version__, found, state, table.object_path, table.num_entries]
+            known = self._tables[table] = _Known(state, None if found is None else json.dumps(own), {})
+        if known.file is None:
             return None
-        known = self._fields.setdefault(table, {})
-        if number not in known:
-            known[number] = digest(f"{file} {number} {places_of(table, number)}".encode())
-        return known[number]
+        for number in numbers:
+            if number not in known.fields:
+                known.fields[number] = digest(f"{known.file} {number} {places_of(table, number)}".encode())
+        return [known.fields[number] for number in numbers]
 
     def ranges(self, name: str) -> list[Range]:
         """Return the ranges of entries of a field that are there."""
@@ -161,19 +174,21 @@ class ColumnCache:
         try:
             with _opened(path) as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-                identity = key, os.fstat(file.fileno()).st_ino
-                if time.time() - os.fstat(file.fileno()).st_mtime > _FRESH:
+                about = os.fstat(file.fileno())
+                is_verified = self._verified.get(key) == _state(about)
+                if time.time() - about.st_mtime > _FRESH:
                     with suppress(OSError):
                         os.utime(path)
+                        about = os.fstat(file.fileno())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             return self._drop(path, error)
         try:
-            column = _stored(memory, key, verify=identity not in self._verified)
+            column = _stored(memory, key, verify=not is_verified)
         except Exception as error:  # noqa: BLE001 - a damaged file can fail in any part of Arrow
             return self._drop(path, error)
-        self._verified.add(identity)
+        self._verified[key] = _state(about)
         return column
 
     def _drop(self, path: Path, error: Exception) -> None:
@@ -481,11 +496,11 @@ class CachedFields:
         if cache is None or file.closed:
             return None
         parts = [part for part in parts if part[2] < part[3]]
+        own = [cache.names(part[0], part[1]) for part in parts]
+        named = [one for one in own if one is not None]
         names: dict[int, list[str]] = {}
-        for place in range(len(numbers)):
-            own = [cache.name(part[0], part[1][place]) for part in parts]
-            if own and None not in own:
-                names[place] = [name for name in own if name is not None]
+        if len(named) == len(own) > 0:
+            names = {place: [one[place] for one in named] for place in range(len(numbers))}
         return CachedFields(cache, [(start, stop) for _, _, start, stop in parts], names)
 
     def found(self, without: set[int]) -> dict[int, Column]:

@@ -179,6 +179,11 @@ class FriendElement:
                     raise type(error)(f"friend {self.name!r} cannot be opened: {error}") from error
             return self._table
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the table is open."""
+        return self._table is not None
+
     def column(self, where: str) -> str | None:
         """Return the column in ``name.column``; None if the name is not this friend's, or there is no dot."""
         for name in (self.name, self._table_name):

@@ -26,14 +26,20 @@ def identity_of(table: Table) -> dict[str, Any] | None:
     return None if version is None else {"uuid": file.hex_uuid, "size": file.size, "changed": version[1]}
 
 
+def state_of(table: Table) -> tuple[int, int] | None:
+    """Return the number of the open file of a table, and the time of `touched`, as they are now; None as there."""
+    file: Any = table.file
+    return file.native.touched()
+
+
 def touched(table: Table) -> int | None:
     """Return when the file of a table, or its description (name, owner, rights, times), was changed last.
 
     Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another time may be a copy, may have been
     renamed, or may have other values. None for remote files, and where the system does not keep it.
     """
-    file: Any = table.file
-    return file.native.touched()
+    state = state_of(table)
+    return None if state is None else state[1]
 
 
 def places_of(table: Table, number: int) -> int:

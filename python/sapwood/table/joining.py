@@ -50,8 +50,15 @@ def changed_by(values: Array, kind: np.dtype[Any]) -> Array:
     return flat[~same]
 
 
-def exactly(values: Array, kind: np.dtype[Any], name: str, where: str) -> Array:
-    """Return numbers in the type of a collection.
+def exactly(
+    values: Array,
+    kind: np.dtype[Any],
+    name: str,
+    where: str,
+    whole: str = "the collection",
+    instead: str = "make a collection of each kind of files",
+) -> Array:
+    """Return numbers in the type that they have in a collection, or in another whole.
 
     Raises
     ------
@@ -61,8 +68,8 @@ def exactly(values: Array, kind: np.dtype[Any], name: str, where: str) -> Array:
     changed = changed_by(values, kind)
     if len(changed):
         raise ArgumentError(
-            f"{name!r} is {values.dtype} here, but {kind} in the collection, which does not hold {changed[0]}; "
-            f"make a collection of each kind of files\n{where}"
+            f"{name!r} is {values.dtype} here, but {kind} in {whole}, which does not hold {changed[0]}; "
+            f"{instead}\n{where}"
         )
     return values.astype(kind, copy=False)
 

@@ -210,19 +210,29 @@ class Query:
             raise unreadable_error(unreadable)
 
     @classmethod
-    def picking(cls, source: HasFields, fields: Mapping[str, Field]) -> Query:
+    def picking(cls, source: HasFields, fields: Mapping[str, Field | None]) -> Query:
         """Return a query of fields that were found before, by the names of the results.
+
+        None stands for the column of a friend that has the name of the result (``friend.column``).
 
         Raises
         ------
+        NotFoundError
+            No friend has such a column.
+        SapwoodError
+            The friend cannot be opened.
         UnsupportedError
             A field cannot be read.
         """
         query = cls(source, [])
-        query._outputs = [(name, query._node(field)) for name, field in fields.items()]
+        for name, field in fields.items():
+            node = query.of_friend(name) if field is None else query._node(field)
+            if node is None:
+                raise NotFoundError(f"no friend has the column {name!r}\n{source.location}")
+            query._outputs.append((name, node))
         query.named.update(query._reads)
-        if query._unreadable:
-            raise unreadable_error(query._unreadable)
+        if unreadable := query._all_unreadable():
+            raise unreadable_error(unreadable)
         return query
 
     def nested(self) -> Query:
@@ -311,6 +321,26 @@ class Query:
         return own + [f"{name}.{path}" for name, one in self._beside.items() for path in one.query.paths]
 
     @property
+    def requested_names(self) -> list[str]:
+        """The names by which the fields to read were requested, which are the same in every kind of table.
+
+        Fields that were not requested by a name have their paths.
+        """
+        names: dict[Field, str] = {}
+
+        def visit(name: str, node: Node) -> None:
+            if isinstance(node, Leaf):
+                names.setdefault(node.field, name)
+                return
+            parts = node.names.items() if isinstance(node, Formula) else node.fields
+            for part, inner in parts:
+                visit(part if isinstance(node, Formula) else f"{name}.{part}", inner)
+
+        for name, node in self.outputs:
+            visit(name, node)
+        return [names.get(field, path) for field, path in zip(self.all_fields, self.paths, strict=True)]
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of the fields to read, as the stored table counts them."""
         return [field.number for field in self._reads] if self.whole is None else self.whole.numbers
@@ -351,6 +381,8 @@ class Query:
             return other.numbers
         if self._recipe() != other._recipe():
             return None
+        if self._friend_types() != other._friend_types():
+            return None
         mine = {field.path_in(self.source): field for field in self.fields}
         numbers: list[int] = []
         for field in other.fields:
@@ -360,12 +392,17 @@ class Query:
             numbers.append(match.number)
         return numbers if len(numbers) == len(mine) else None
 
+    def same_results(self, other: Query) -> bool:
+        """Return whether this query makes the same results as another one, from fields of the same names."""
+        mine, others = set(self.requested_names), set(other.requested_names)
+        return self._recipe() == other._recipe() and mine == others and len(mine) == len(self.all_fields)
+
+    def _friend_types(self) -> list[Any]:
+        return [field.type for one in self._beside.values() for field in one.query.all_fields]
+
     def _recipe(self) -> tuple[Any, ...]:
         formulas = {name: f.expression.text for name, f in self._formulas.items()}
-        beside = [
-            (name, [field.name for field in one.by], one.query.paths, [field.type for field in one.query.all_fields])
-            for name, one in self._beside.items()
-        ]
+        beside = [(name, [field.name for field in one.by], one.query.paths) for name, one in self._beside.items()]
         return sorted(name for name, _ in self.outputs), formulas, self.cut is None, beside
 
     # Which fields

@@ -498,6 +498,11 @@ class Table(HasFields):
         return {}
 
     @property
+    def added_friends(self) -> Sequence[Any]:
+        """The friends that were added to this table, which the file does not list."""
+        return ()
+
+    @property
     def index_fields(self) -> tuple[str, ...]:
         """The fields of the stored index, which finds the entries if the table is a friend; empty without an index."""
         return ()

@@ -3,6 +3,7 @@
 mod builder;
 mod common;
 pub mod extremes;
+mod join;
 #[cfg(target_os = "linux")]
 pub mod mapped;
 pub mod mix;
@@ -13,6 +14,7 @@ pub mod wide;
 pub use crate::types::Number;
 pub use builder::{Builder, Dynamic, missing_in};
 pub use common::{CommonOffsets, Growing};
+pub use join::join;
 
 use arrow_buffer::Buffer;
 

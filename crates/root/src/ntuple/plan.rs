@@ -70,6 +70,11 @@ impl FieldReader for FieldColumns {
     fn typename(&self) -> &str {
         &self.typename
     }
+    fn layout(&self, _table: &dyn Table, _field: usize) -> Option<String> {
+        let mut layout = "RNTuple".to_owned();
+        self.structure.as_ref().ok()?.describe_layout(&mut layout)?;
+        Some(layout)
+    }
     fn plan<'a>(
         self: Arc<Self>,
         table: &'a dyn Table,

@@ -413,4 +413,25 @@ impl Structure {
             Self::Streamed { of, .. } => of.clone(),
         }
     }
+
+    /// Appends the slots of its columns and their uses. `None` for objects serialized by their class: the description
+    /// of the class in the file decodes them.
+    pub fn describe_layout(&self, to: &mut String) -> Option<()> {
+        let (kind, slots, parts): (_, &[&Stored], &[Arc<Self>]) = match self {
+            Self::Number { stored, .. } => ("number", &[stored], &[]),
+            Self::Text { offsets, chars } => ("text", &[offsets, chars], &[]),
+            Self::List { offsets, item } => ("list", &[offsets], std::slice::from_ref(item)),
+            Self::Option { offsets, item } => ("option", &[offsets], std::slice::from_ref(item)),
+            Self::Sizes { offsets, .. } => ("sizes", &[offsets], &[]),
+            Self::Fixed { item, .. } => ("fixed", &[], std::slice::from_ref(item)),
+            Self::Record { fields, .. } => {
+                return fields.iter().try_for_each(|(_, field)| field.describe_layout(to));
+            }
+            Self::Variant { switch, items } => ("variant", &[switch], items),
+            Self::Streamed { .. } => return None,
+        };
+        to.extend([" ", kind]);
+        to.extend(slots.iter().map(|stored| format!(" {}", stored.slot)));
+        parts.iter().try_for_each(|part| part.describe_layout(to))
+    }
 }

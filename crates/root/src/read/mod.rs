@@ -29,8 +29,8 @@ pub use ahead::{PagePlanned, planned};
 pub use carry::Carry;
 pub use codecs::codecs;
 
-use crate::array::Column;
-use crate::error::{Error, Result};
+use crate::array::{self, Column};
+use crate::error::{Error, Result, Within};
 use crate::table::{FieldReader, Hidden, PageCache, Table};
 use crate::wire::grow;
 use rayon::ThreadPool;
@@ -52,7 +52,8 @@ pub struct Part<'a> {
     pub stop: u64,
 }
 
-/// Reads the same columns from each part and joins them in order.
+/// Reads the same columns from each part and joins them in order. Adjacent parts of one layout are decoded straight into
+/// the same columns; columns of other parts are copied to join them.
 ///
 /// `pool` decompresses and decodes. Waits for remote storage happen outside the pool, so do not call this on one of its
 /// threads. Memory in addition to the result, for each thread:
@@ -84,14 +85,15 @@ pub fn read_with(
     let filled: Vec<Part<'_>> = parts.iter().copied().filter(|part| part.start < part.stop).collect();
     let parts = if filled.is_empty() { parts.get(..1).unwrap_or_default() } else { &filled };
     let keeps = Keeps::of(parts, carry);
-    let reading = Reading { pool, parts, ahead, keeps, left_out, budget: Budget::of(parts) };
+    let budget = Budget::of(parts);
+    let reading = Reading { pool, parts, ahead, keeps, left_out, budget: &budget };
     if left_out.is_none() {
-        return reading.columns(&Hidden::new());
+        return reading.all(&Hidden::new());
     }
     let mut hidden = carry.map(|carry| carry.hidden().clone()).unwrap_or_default();
     let mut errors: Vec<Error> = Vec::new();
     loop {
-        let error = match reading.columns(&hidden) {
+        let error = match reading.all(&hidden) {
             Ok(columns) => {
                 if let Some(carry) = carry {
                     *carry.hidden() = hidden;
@@ -180,7 +182,7 @@ struct Reading<'a> {
     ahead: bool,
     keeps: Keeps<'a>,
     left_out: Option<&'a LeftOut>,
-    budget: Budget,
+    budget: &'a Budget,
 }
 
 /// Maximum number of bytes in memory for each byte of the files.
@@ -223,10 +225,51 @@ impl Budget {
     }
 }
 
+/// The readers of the fields of a part.
+type Readers = Vec<Arc<dyn FieldReader>>;
+
 impl Reading<'_> {
+    /// Reads all columns, without the objects of hidden classes.
+    fn all(&self, hidden: &Hidden) -> Result<Vec<Column>> {
+        self.budget.restart();
+        let readers = self.readers(hidden)?;
+        let mut pieces = Vec::with_capacity(1);
+        let mut start = 0;
+        while start < self.parts.len() {
+            let alike = (start + 1..self.parts.len()).take_while(|&p| self.follows(&readers, p)).count();
+            let run = start..start + 1 + alike;
+            let parts = self.parts.get(run.clone()).unwrap_or_default();
+            pieces.push(Reading { parts, ..*self }.columns(readers.get(run.clone()).unwrap_or_default())?);
+            start = run.end;
+        }
+        if pieces.len() < 2 {
+            return Ok(pieces.pop().unwrap_or_default());
+        }
+        let join = |column: usize| {
+            let own: Vec<&Column> = pieces.iter().filter_map(|piece| piece.get(column)).collect();
+            let field = self.parts.first().and_then(|part| Some((part, *part.fields.get(column)?)));
+            let place = || field.map_or_else(String::new, |(part, field)| part.table.place(field));
+            array::join(&own).within(place).map_err(|error| error.of_column(column))
+        };
+        (0..pieces.first().map_or(0, Vec::len)).map(join).collect()
+    }
+
+    /// Whether the fields of a part can be read into the same targets as those of the part before.
+    fn follows(&self, readers: &[Readers], p: usize) -> bool {
+        let of = |p: usize| Some((self.parts.get(p)?, readers.get(p)?));
+        let Some(((part, own), (before, others))) = of(p).zip(of(p.wrapping_sub(1))) else { return false };
+        if own.iter().zip(others).all(|(a, b)| std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))) {
+            return true;
+        }
+        let mut columns = own.iter().zip(part.fields).zip(others.iter().zip(before.fields));
+        columns.all(|((a, &field), (b, &other))| {
+            a.layout(part.table, field).is_some_and(|found| Some(found) == b.layout(before.table, other))
+        })
+    }
+
     /// Returns the readers of each part's fields. Tables of the same shape share the readers of the first one.
-    fn readers(&self, hidden: &Hidden) -> Result<Vec<Vec<Arc<dyn FieldReader>>>> {
-        let mut readers: Vec<Vec<Arc<dyn FieldReader>>> = Vec::with_capacity(self.parts.len());
+    fn readers(&self, hidden: &Hidden) -> Result<Vec<Readers>> {
+        let mut readers: Vec<Readers> = Vec::with_capacity(self.parts.len());
         for part in self.parts {
             let model = self.parts.first().filter(|model| model.table.same_shape(part.table));
             if let Some((first, model)) = readers.first().zip(model)
@@ -247,8 +290,9 @@ impl Reading<'_> {
                 if first.is_some_and(|first| {
                     !first.is_some_and(|first| first.of().as_ref().ok() == reader.of().as_ref().ok())
                 }) {
-                    return Err(Error::argument("its type or place differs from that in the first file")
-                        .within(place()));
+                    return Err(
+                        Error::argument("its type differs from that in the first file").within(place())
+                    );
                 }
                 found.push(reader);
             }

@@ -3,11 +3,11 @@
 use super::ahead::Ahead;
 use super::run::{PageJob, Run};
 use super::target::{Group, GroupValues, WORD};
-use super::{Keeps, Reading};
+use super::{Keeps, Readers, Reading};
 use crate::array::pages::LargePages;
 use crate::array::{Builder, Column, CommonOffsets, Number};
 use crate::error::{Error, Result, Within};
-use crate::table::{Ends, FieldPlan, Hidden, Lane, LaneValues, ListOffsets, Table, Target};
+use crate::table::{Ends, FieldPlan, Lane, LaneValues, ListOffsets, Table, Target};
 use crate::wire::grow::{self, Grow};
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -165,8 +165,8 @@ impl LaneValues for PlanValues<'_, '_> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads all columns, without the objects of hidden classes.
-    pub(super) fn columns(&'a self, hidden: &Hidden) -> Result<Vec<Column>> {
+    /// Reads all columns of parts that have one layout. `readers` are the readers of each part's fields.
+    pub(super) fn columns(&'a self, readers: &[Readers]) -> Result<Vec<Column>> {
         let mut stages = Stages {
             reading: self,
             plans: Vec::new(),
@@ -176,9 +176,7 @@ impl<'a> Reading<'a> {
             ahead: self.ahead.then(Mutex::default),
         };
         stages.announce(0);
-        self.budget.restart();
-        let readers = self.readers(hidden)?;
-        for (p, (part, readers)) in self.parts.iter().zip(&readers).enumerate() {
+        for (p, (part, readers)) in self.parts.iter().zip(readers).enumerate() {
             // Fields that were filled without their table can have entries that the table does not count.
             let filled = part.fields.iter().filter_map(|&f| part.table.field(f)).map(|f| f.entries).min();
             let entries = part.table.entries().max(filled.unwrap_or(0));
@@ -358,7 +356,7 @@ impl<'a> Stages<'a> {
                 return Err(Error::argument("its type or place differs from that in the first file")
                     .within(self.place(other)));
             }
-            let budget = &self.reading.budget;
+            let budget = self.reading.budget;
             let common = counted_key(group).and_then(|key| common.get_mut(&key));
             let target = Group::new(group, budget, common)
                 .map_err(|error| error.within(self.place(first)).of_column(first.column));

@@ -29,6 +29,8 @@ struct Fake {
     pages: [Vec<(usize, u64, usize, Range)>; COLUMNS],
     /// Whether plans request all items of whole clusters at once.
     knows: bool,
+    /// Whether the slots are in reversed order.
+    reversed: bool,
     cache: PageCache,
 }
 
@@ -62,7 +64,7 @@ impl Fake {
             firsts.push(next);
         }
         let source = Arc::new(Memory::new("fake", bytes));
-        Self { source, clusters: firsts, pages, knows: false, cache: PageCache::default() }
+        Self { source, clusters: firsts, pages, knows: false, reversed: false, cache: PageCache::default() }
     }
     fn wanted(&self, column: usize, from: u64, to: u64) -> Vec<PageWanted> {
         let pages = self.pages[column].iter().enumerate();
@@ -77,7 +79,11 @@ impl Fake {
         };
         inside.map(page).collect()
     }
-    fn lane(&self, slot: usize, column: usize, start: u64, stop: u64) -> Lane<'_> {
+    fn slot(&self, column: usize) -> usize {
+        let slot = column.saturating_sub(1);
+        if self.reversed { 2 - slot } else { slot }
+    }
+    fn lane(&self, column: usize, start: u64, stop: u64) -> Lane<'_> {
         let ends = matches!(column, 1 | 2);
         let target = if ends {
             Target::Ends { lists: stop - start, bits: 32 }
@@ -92,7 +98,16 @@ impl Fake {
             pages.insert(0, PageWanted { number: 0, first: start, items: 1, from: 0, to: 1, place });
         }
         let decoder = Box::new(FakeDecoder { fake: self, column });
-        Lane { slot, column, target, pages, decoder, bytes: 0, shared: ends, counter: None }
+        Lane {
+            slot: self.slot(column),
+            column,
+            target,
+            pages,
+            decoder,
+            bytes: 0,
+            shared: ends,
+            counter: None,
+        }
     }
 }
 
@@ -147,6 +162,7 @@ impl PageDecoder for FakeDecoder<'_> {
 struct FakeReader {
     field: usize,
     of: Result<Type>,
+    reversed: bool,
     hidden: Hidden,
 }
 
@@ -156,6 +172,10 @@ impl FieldReader for FakeReader {
     }
     fn typename(&self) -> &'static str {
         "fake"
+    }
+    fn layout(&self, table: &dyn Table, _field: usize) -> Option<String> {
+        let any: &dyn Any = table;
+        Some(any.downcast_ref::<Fake>()?.reversed.to_string())
     }
     fn plan<'a>(
         self: Arc<Self>,
@@ -171,6 +191,7 @@ impl FieldReader for FakeReader {
         Ok(Box::new(FakePlan { fake: any.downcast_ref().unwrap(), field, range: (start, stop), depth: 0 }))
     }
     fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+        let mut take = |slot| take(if self.reversed { 2 - slot } else { slot });
         if self.field == 0 {
             return take(0);
         }
@@ -196,19 +217,18 @@ impl<'a> FieldPlan<'a> for FakePlan<'a> {
         let (start, stop) = self.range;
         let at = |entry: u64| self.fake.clusters.iter().find(|firsts| firsts[0] == entry);
         if self.field == 0 {
-            lanes.extend((self.depth == 0).then(|| self.fake.lane(0, 0, start, stop)));
+            lanes.extend((self.depth == 0).then(|| self.fake.lane(0, start, stop)));
         } else if self.depth == 0
             && self.fake.knows
             && let (Some(first), Some(last)) = (at(start), at(stop))
         {
-            for (slot, column) in [1, 2, 3].into_iter().enumerate() {
-                lanes.push(self.fake.lane(slot, column, first[column], last[column]));
-            }
+            lanes.extend([1, 2, 3].map(|column| self.fake.lane(column, first[column], last[column])));
             self.depth = 3;
         } else if self.depth < 3 {
-            let ends = self.depth.checked_sub(1).map(|slot| read.ends(slot).unwrap().items);
+            let before = (self.depth > 0).then(|| self.fake.slot(self.depth));
+            let ends = before.map(|slot| read.ends(slot).unwrap().items);
             let (start, stop) = ends.unwrap_or((start, stop));
-            lanes.push(self.fake.lane(self.depth, self.depth + 1, start, stop));
+            lanes.push(self.fake.lane(self.depth + 1, start, stop));
         }
         self.depth += 1;
         Ok(())
@@ -246,7 +266,7 @@ impl Table for Fake {
         let number = Type::Number(Number::I32);
         let list = |of| Type::List(Box::new(of));
         let of = Ok(if field == 0 { number } else { list(list(number)) });
-        Ok(Arc::new(FakeReader { field, of, hidden: hidden.clone() }))
+        Ok(Arc::new(FakeReader { field, of, reversed: self.reversed, hidden: hidden.clone() }))
     }
     fn cluster_borders(&self) -> Vec<u64> {
         self.clusters.iter().map(|firsts| firsts[0]).collect()
@@ -277,7 +297,7 @@ impl Table for Fake {
     }
     fn same_shape(&self, other: &dyn Table) -> bool {
         let other: &dyn Any = other;
-        other.is::<Self>()
+        other.downcast_ref::<Self>().is_some_and(|other| other.reversed == self.reversed)
     }
     fn source(&self) -> &Arc<dyn Source> {
         &self.source
@@ -374,6 +394,20 @@ fn parts_with_other_numbers_of_items_are_joined() {
     let want = [of(0, 0, 8), of(1, 3, 11), of(2, 8, 13)].concat();
     assert_eq!(lists(&columns[0]), want.iter().map(|e| e.1.clone()).collect::<Vec<_>>());
     assert_eq!(numbers(&columns[1]), want.iter().map(|e| e.0).collect::<Vec<_>>());
+}
+
+#[test]
+fn parts_of_other_layouts_are_joined() {
+    let tables = [entries(3), entries(5), entries(2)];
+    let fakes: Vec<Fake> =
+        tables.iter().enumerate().map(|(i, e)| Fake { reversed: i == 1, ..Fake::new(e) }).collect();
+    for order in [&[0, 1][..], &[1, 0], &[0, 1, 0, 2], &[0, 2, 1, 1]] {
+        let parts: Vec<Part<'_>> = order.iter().map(|&t| part(&fakes[t], &[1, 0], 2, 12)).collect();
+        let columns = read(&pool(), &parts).unwrap();
+        let want = order.iter().flat_map(|&t| tables[t].concat()[2..12].to_vec()).collect::<Vec<_>>();
+        assert_eq!(lists(&columns[0]), want.iter().map(|e| e.1.clone()).collect::<Vec<_>>());
+        assert_eq!(numbers(&columns[1]), want.iter().map(|e| e.0).collect::<Vec<_>>());
+    }
 }
 
 #[test]

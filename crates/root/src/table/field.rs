@@ -47,6 +47,11 @@ pub trait FieldReader: Any + Send + Sync {
         &[]
     }
 
+    /// Describes the slots that the values of a field of `table` need, and their targets, as far as they do not follow
+    /// from the type. Fields of one type and layout are read into the same targets. Other fields are read apart and
+    /// joined; so are fields without a layout if their tables have different shapes.
+    fn layout(&self, table: &dyn Table, field: usize) -> Option<String>;
+
     /// Plans entries `start` to `stop` of a field of `table`: the table it was compiled for, or one of the same shape.
     fn plan<'a>(
         self: Arc<Self>,

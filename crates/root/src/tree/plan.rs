@@ -269,6 +269,12 @@ impl FieldReader for BranchReader {
     fn doubts(&self) -> &[String] {
         &self.program.doubts
     }
+    fn layout(&self, table: &dyn Table, field: usize) -> Option<String> {
+        let tree: &Tree = of_format(table).ok()?;
+        let counter =
+            tree.counter(field, &self.program).map(|(counter, _)| tree.program(counter).map(|p| &p.of));
+        Some(format!("tree {} {counter:?}", self.direct().is_some()))
+    }
     fn plan<'a>(
         self: Arc<Self>,
         table: &'a dyn Table,

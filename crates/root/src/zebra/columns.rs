@@ -111,6 +111,10 @@ impl FieldReader for ColumnReader {
     fn typename(&self) -> &str {
         &self.typename
     }
+    fn layout(&self, _table: &dyn Table, _field: usize) -> Option<String> {
+        let column = &self.column;
+        Some(format!("ntuple {} {} {}", column.is_index, column.index.is_some(), self.numbers()))
+    }
     fn plan<'a>(
         self: Arc<Self>,
         table: &'a dyn Table,

@@ -36,10 +36,10 @@ _FIELDS = 24
 """Maximum number of fields in the map of a table."""
 
 
-def changed(path: Path) -> tuple[int, int]:
+def changed(path: Path) -> tuple[int, int, int, int]:
     """Return a stamp of a file that changes with it."""
     about = path.stat()
-    return about.st_mtime_ns, about.st_size
+    return about.st_ino, about.st_mtime_ns, about.st_ctime_ns, about.st_size
 
 
 def check(path: Path, key: str) -> None:

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::array::Number;
+use crate::array::{self, Number};
 use crate::compress::encode::Algorithm;
 use crate::file::RootFile;
 use crate::file::writer::{CommitEvery, Options};
@@ -514,6 +514,25 @@ fn a_counter_that_counts_itself_is_refused() {
     let part = Part { table: &tree, fields: &[counted], start: 0, stop: 10 };
     let error = read(&pool(), &[part]).unwrap_err();
     assert!(error.to_string().contains("its counter is not a number"), "{error}");
+}
+
+#[test]
+fn trees_with_and_without_stored_offsets_are_joined() {
+    let (sink, mut out) = output(usize::MAX, Compression::None);
+    let id = make_tree(&mut out, 0, "t", &mixed(), TreeOptions::default()).unwrap();
+    let (tree, file) = out.table_mut(id).unwrap();
+    tree.extend(file, &mixed_columns(10)).unwrap();
+    out.close().unwrap();
+    let (stored, mut generated) = (open(&sink), open(&sink));
+    let counted = stored.branches.iter().position(|b| b.counter.is_some()).unwrap();
+    generated.branches[counted].offsets_from_counter = true;
+    for trees in [[&stored, &generated], [&generated, &stored]] {
+        let fields = [counted];
+        let parts = trees.map(|table| Part { table, fields: &fields, start: 0, stop: 10 });
+        let each = parts.map(|part| read(&pool(), &[part]).unwrap().remove(0));
+        let columns = read(&pool(), &parts).unwrap();
+        assert_same(&columns, &[array::join(&[&each[0], &each[1]]).unwrap()]);
+    }
 }
 
 #[test]
