@@ -144,10 +144,14 @@ def test_a_number_beside_lists_is_one_for_each_item(text: str, values: Any) -> N
     same(computed(text, arrays), wanted)
 
 
-def test_fabs_returns_floats() -> None:
-    arrays = {"x": np.array([-128, 127], np.int8)}
-    assert computed("fabs(x)", arrays) is None
-    assert expected("fabs(x)", arrays).to_list() == [128, 127]
+def test_functions_that_return_floats_have_the_types_of_numpy() -> None:
+    limits = {kind: np.array([np.iinfo(kind).min, np.iinfo(kind).max], kind) for kind in ("int8", "uint8", "uint16")}
+    for text in ("fabs(int8)", "arctan2(int8, uint8)", "hypot(int8, uint16)", "copysign(int8, uint16)"):
+        found = computed(text, limits)
+        if found is not None:
+            same(found, expected(text, limits), exact=False)
+            assert str(found.type) == str(expected(text, limits).type), text
+    assert computed("fabs(int8)", limits) is None
 
 
 REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort", "argsort", "local_index", "first", "min", "max"]

@@ -404,7 +404,7 @@ fn pair<'a>(
         B::Scramble => arithmetic::<u64>(left, right, scrambled),
         B::Power if !is_float(number) => return Err(no_such("power")),
         B::Power | B::Arctan2 | B::Hypot | B::Copysign => {
-            let number = float_of(number)?;
+            let number = float_of_both(left, right, number)?;
             macro_rules! of {
                 ($T:ident) => {
                     match what {
@@ -427,6 +427,19 @@ fn pair<'a>(
             if number == Number::F32 { of!(f32) } else { of!(f64) }
         }
     })
+}
+
+/// Result type of a function of two numbers that returns a float: the least precise one that holds both types.
+fn float_of_both(left: Operand<'_, '_>, right: Operand<'_, '_>, number: Number) -> Result<Number> {
+    let (Operand::Of(one), Operand::Of(other)) = (left, right) else { return float_of(number) };
+    if is_float(number) {
+        return Ok(number);
+    }
+    match (float_of(one.number()), float_of(other.number())) {
+        (Ok(Number::F64), _) | (_, Ok(Number::F64)) => Ok(Number::F64),
+        (Ok(number), _) | (_, Ok(number)) => Ok(number),
+        (error, _) => error,
+    }
 }
 
 /// Two to the power of 53: number of equally spaced doubles from 0 to 1.
