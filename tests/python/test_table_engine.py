@@ -154,6 +154,19 @@ def test_functions_that_return_floats_have_the_types_of_numpy() -> None:
     assert computed("fabs(int8)", limits) is None
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "uint32", "float32"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fill_none(first(x), -1)", "fill_none(first(x), 0.7)", "fill_none(max(x), 300) * 100", "where(x > 2, x, 0.7)",
+        "where(x > 2, x, 7) * 100", "where(n > 0, -1, n)",
+    ],
+)  # fmt: skip
+def test_constants_in_place_of_numbers_keep_their_values(text: str, kind: str) -> None:
+    arrays = {"n": np.array([1, 0, 2], kind), "x": ak.unflatten(np.array([1, 100, 3], kind), [2, 0, 1])}
+    same(computed(text, arrays), expected(text, arrays))
+
+
 REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort", "argsort", "local_index", "first", "min", "max"]
 SLICES = [":2", "1:", "::-1", "-2:", ":-1", "::2", "0", "-1"]
 BINARY = ["+", "-", "*", "/", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "&&", "||"]

@@ -217,6 +217,17 @@ fn with_constant(number: Number, constant: Constant) -> Result<Number> {
     }
 }
 
+/// Type of numbers of which some are replaced by a constant: in contrast to arithmetic, Awkward treats the constant as
+/// an array of its own type.
+pub fn replaced(number: Number, constant: Constant) -> Number {
+    let own = match constant {
+        Constant::Bool(_) => Number::Bool,
+        Constant::Int(_) => Number::I64,
+        Constant::Float(_) => Number::F64,
+    };
+    common(number, own)
+}
+
 /// The cells of one operand, or a single cell for all.
 enum Side<'v, T> {
     Cells(&'v [T]),
@@ -629,7 +640,7 @@ pub fn choose<'a>(condition: &Value<'a>, yes: &Value<'a>, no: &Value<'a>) -> Res
         let number = match (yes, no) {
             (Value::Numbers(yes, None), Value::Numbers(no, None)) => common(yes.number(), no.number()),
             (Value::Numbers(some, None), Value::Constant(one))
-            | (Value::Constant(one), Value::Numbers(some, None)) => with_constant(some.number(), *one)?,
+            | (Value::Constant(one), Value::Numbers(some, None)) => replaced(some.number(), *one),
             _ => return Err(no_such("choice")),
         };
         let truths = condition.truths();
