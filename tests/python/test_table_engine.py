@@ -399,6 +399,18 @@ def test_combinations_at_places_beyond_them_are_errors(table: Any) -> None:
             table.hist(f"at(pt(combinations(vector(pt, eta, phi, m), 2)), {place})", SHARED)
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
+def test_integers_beyond_the_bins_are_counted_on_their_side(kind: str) -> None:
+    limits = np.iinfo(kind)
+    values = np.array([limits.min, limits.max, 2**31 - 1, 3], kind)
+    for first, last in ((-5, 6), (-9, -3)):
+        histogram = hist.Hist(hist.axis.Integer(first, last))
+        fill_arrays(histogram, Wants(["v"]), {"v": values})
+        counts = histogram.values(flow=True)
+        assert counts[0] == np.sum(values < first)
+        assert counts[-1] == np.sum(values >= last)
+
+
 PARTS = st.sampled_from([
     *"xynm()[]{}&|^~+-*/%<>=!.,:'\"#\\ \n\0é", "**", "//", "<<", ">>", "&&", "||", "1e999", "9" * 30, "0x1f", "1j",
     "None", "combinations(", "cartesian(", "nested(", "concatenate(", "vector(", "sum(", "mass(", "at(", "get(",
