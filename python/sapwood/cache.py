@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, MutableMapping
 from typing import Any, cast
 
+from sapwood import locks
 from sapwood.errors import ArgumentError
 
 __all__ = ["LRUArrayCache", "LRUCache"]
@@ -28,7 +28,7 @@ class LRUCache(MutableMapping[str, Any]):
         self._limit = limit
         self._items: dict[str, Any] = {}
         self._current = 0
-        self._lock = threading.RLock()
+        self._lock = locks.reentrant_lock()
         self.update(items)
 
     @property

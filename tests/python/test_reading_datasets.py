@@ -205,6 +205,20 @@ def test_entries_of_files_that_lack_a_branch_keep_their_numbers(tmp_path: Path, 
     assert list(frame.index) == list(frame["x"]) == ours.x.to_list()
 
 
+@pytest.mark.filterwarnings("ignore::sapwood.SapwoodWarning")
+def test_steps_after_a_file_that_lacks_a_branch_keep_their_numbers(tmp_path: Path) -> None:
+    for number, name in enumerate("xyx"):
+        with sapwood.recreate(tmp_path / f"{number}.root") as file:
+            file["t"] = {name: np.arange(10) + 10 * number, "z": np.zeros(10, int)}
+    files = [f"{tmp_path}/{number}.root:t" for number in range(3)]
+    options: dict[str, Any] = {"allow_missing": True, "library": "pd", "report": True}
+    for group_by in (None, "z"):
+        steps = list(sapwood.iterate(files, ["x", "z"], group_by=group_by, **options))
+        assert [number for frame, _ in steps for number in frame.index] == [*range(10), *range(20, 30)]
+        assert [number for frame, _ in steps for number in frame["x"]] == [*range(10), *range(20, 30)]
+        assert [report.start for _, report in steps] == [0, 20]
+
+
 def test_no_file_with_the_tree(folder: Path) -> None:
     for library, empty in (("ak", 0), ("np", 0), ("pd", 0), ("pa", 0)):
         with pytest.warns(SapwoodWarning, match="1 of 1"):

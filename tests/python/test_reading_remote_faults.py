@@ -449,6 +449,38 @@ def test_a_part_whose_place_is_not_stated(place: str | None) -> None:
         server.shutdown()
 
 
+@pytest.mark.parametrize("status", [206, 429, 503])
+def test_an_error_in_place_of_a_whole_file(path: Path, local: Any, status: int) -> None:
+    """A server that takes no ranges and states no lengths answers once with an error, or with a part of the file."""
+    failed: list[str] = []
+
+    class Failing(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            del format, args
+
+        def do_GET(self) -> None:
+            fails = self.headers["Range"] == "bytes=0-" and not failed
+            failed.extend(["once"] if fails else [])
+            self.send_response(status if fails else 200)
+            if fails and status == 206:
+                self.send_header("Content-Range", "bytes 0-3/100")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(b"root" if fails else path.read_bytes())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"127.0.0.1:{server.server_address[1]}"
+        with sapwood.open(f"http://{place}/events.root") as file:
+            assert ak.array_equal(file["t"].arrays(), local)
+            (entry,) = file.file.ledger()
+        assert entry.again
+        assert entry.reason.startswith(f"{place}: ")
+        assert str(status) in entry.reason or status == 206
+        server.shutdown()
+
+
 def test_an_answer_without_an_end(tmp_path: Path) -> None:
     """A server that takes no ranges, and sends bytes as long as anybody listens."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -225,3 +227,33 @@ print([child.pid for child in client._children.values()][0])
     assert done.stderr == ""
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+class Silent:
+    """A process with the client that never replies."""
+
+    pid = 0
+
+    def __init__(self, *_: object, **__: object) -> None:
+        reading, self.writing = os.pipe()
+        self.stdin = io.BytesIO()
+        self.stdout = os.fdopen(reading, "rb")
+
+
+def test_files_closed_by_the_garbage_collector_wait_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector may run while its thread sends another request."""
+    monkeypatch.setattr(client.subprocess, "Popen", Silent)
+    child = client._Child()
+    monkeypatch.setattr(client, "_children", {("silent",): child})
+
+    def collect() -> None:
+        with child._lock:
+            client._close(child, 3)
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(0.9)  # a reply would be waited for longer
+    waits = thread.is_alive()
+    os.close(child._process.writing)
+    assert not waits
+    assert b'"close"' in child._process.stdin.getvalue()

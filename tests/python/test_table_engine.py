@@ -144,10 +144,27 @@ def test_a_number_beside_lists_is_one_for_each_item(text: str, values: Any) -> N
     same(computed(text, arrays), wanted)
 
 
-def test_fabs_returns_floats() -> None:
-    arrays = {"x": np.array([-128, 127], np.int8)}
-    assert computed("fabs(x)", arrays) is None
-    assert expected("fabs(x)", arrays).to_list() == [128, 127]
+def test_functions_that_return_floats_have_the_types_of_numpy() -> None:
+    limits = {kind: np.array([np.iinfo(kind).min, np.iinfo(kind).max], kind) for kind in ("int8", "uint8", "uint16")}
+    for text in ("fabs(int8)", "arctan2(int8, uint8)", "hypot(int8, uint16)", "copysign(int8, uint16)"):
+        found = computed(text, limits)
+        if found is not None:
+            same(found, expected(text, limits), exact=False)
+            assert str(found.type) == str(expected(text, limits).type), text
+    assert computed("fabs(int8)", limits) is None
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "uint32", "float32"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fill_none(first(x), -1)", "fill_none(first(x), 0.7)", "fill_none(max(x), 300) * 100", "where(x > 2, x, 0.7)",
+        "where(x > 2, x, 7) * 100", "where(n > 0, -1, n)",
+    ],
+)  # fmt: skip
+def test_constants_in_place_of_numbers_keep_their_values(text: str, kind: str) -> None:
+    arrays = {"n": np.array([1, 0, 2], kind), "x": ak.unflatten(np.array([1, 100, 3], kind), [2, 0, 1])}
+    same(computed(text, arrays), expected(text, arrays))
 
 
 REDUCTIONS = ["sum", "any", "all", "count", "mean", "sort", "argsort", "local_index", "first", "min", "max"]
@@ -380,6 +397,18 @@ def test_combinations_at_places_beyond_them_are_errors(table: Any) -> None:
     for place in ("count(pt)", "-count(pt) - 9"):
         with pytest.raises(ArgumentError, match=r"(?s)cannot compute.*\^"):
             table.hist(f"at(pt(combinations(vector(pt, eta, phi, m), 2)), {place})", SHARED)
+
+
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
+def test_integers_beyond_the_bins_are_counted_on_their_side(kind: str) -> None:
+    limits = np.iinfo(kind)
+    values = np.array([limits.min, limits.max, 2**31 - 1, 3], kind)
+    for first, last in ((-5, 6), (-9, -3)):
+        histogram = hist.Hist(hist.axis.Integer(first, last))
+        fill_arrays(histogram, Wants(["v"]), {"v": values})
+        counts = histogram.values(flow=True)
+        assert counts[0] == np.sum(values < first)
+        assert counts[-1] == np.sum(values >= last)
 
 
 PARTS = st.sampled_from([

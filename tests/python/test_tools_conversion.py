@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import sapwood
 from sapwood.cli import main
 from sapwood.errors import UnsupportedError
+from sapwood.storage.placing import placed
 from sapwood.tools import conversion, convert
 
 N = 20
@@ -165,3 +168,18 @@ def test_a_table_without_entries_becomes_parquet_that_awkward_reads(tmp_path: Pa
     assert convert(str(tmp_path / "a.root:t"), str(tmp_path / "b.parquet")) == 0
     found = ak.from_parquet(tmp_path / "b.parquet")
     assert (len(found), found.fields) == (0, ["x", "nv", "v"])
+
+
+def test_two_threads_that_write_one_file(tmp_path: Path) -> None:
+    target, both = tmp_path / "a.csv", threading.Barrier(2)
+
+    def write(text: str) -> None:
+        with placed(target) as beside, beside.open("w") as file:
+            both.wait(10)
+            file.write(text)
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = ["a" * 1000, "b"]
+        list(pool.map(write, texts))
+    assert target.read_text() in texts
+    assert list(tmp_path.iterdir()) == [target]

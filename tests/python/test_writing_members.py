@@ -93,3 +93,20 @@ def test_a_file_behind_a_url_is_updated(tmp_path: Path) -> None:
         sapwood.update(f"memory:/{tmp_path}/absent.root")
     with pytest.raises(ArgumentError, match="only URLs"):
         sapwood.update(str(tmp_path / "x.root"), anon=True)
+
+
+def test_a_file_behind_a_url_that_others_update_is_not_replaced(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
+    url = f"memory:/{tmp_path}/x.root"
+    with sapwood.recreate(url) as file:
+        file["a"] = "one"
+    first = sapwood.update(url)
+    first["b"] = "two"
+    with sapwood.update(url) as second:
+        second["c"] = "three"
+    with pytest.raises(sapwood.StorageError, match=r"another program has changed it.* kept as ") as error:
+        first.close()
+    assert sapwood.open(url).keys(cycle=False) == ["a", "c"]
+    kept = Path(str(error.value).rpartition(" ")[2])
+    assert sapwood.open(kept).keys(cycle=False) == ["a", "b"]
+    kept.unlink()

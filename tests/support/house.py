@@ -22,8 +22,8 @@ CRATE = ROOT / "crates" / "root" / "src"
 ROOMS = [
     {"show.safe"},
     {
-        "errors", "columns", "containers", "compression", "const", "ending", "exceptions", "garbage", "lazy", "naming",
-        "threads", "_native",
+        "errors", "columns", "containers", "compression", "const", "ending", "exceptions", "garbage", "lazy", "locks",
+        "naming", "threads", "_native",
     },
     {"show"},
     {"storage", "cache"}, {"source"}, {"table"}, {"objects", "schema", "interpretation"}, {"files"}, {"frames"},

@@ -355,7 +355,7 @@ impl Http {
         }
         if status == StatusCode::OK || status == StatusCode::RANGE_NOT_SATISFIABLE {
             // The server accepts no ranges (or the file is empty): fetch the whole file once.
-            return self.whole(&way, response, version).map_err(|fault| fault.at(&server));
+            return self.whole(&way, response);
         }
         if status == StatusCode::PARTIAL_CONTENT {
             return Err(Fault::lasting(Error::other(NO_RANGE)).at(&server));
@@ -364,47 +364,36 @@ impl Http {
     }
 
     /// Copies a file that a server delivers only as a whole.
-    fn whole(
-        &self,
-        way: &Way,
-        response: Response<Body>,
-        mut version: Option<Version>,
-    ) -> std::result::Result<Begun, Fault> {
-        let mut file = source::temporary().map_err(Fault::lasting)?;
-        if response.status() == StatusCode::OK {
-            let length = response.body().content_length();
-            let response = if length.is_some_and(|length| length <= FIRST) {
-                response
-            } else {
-                // The duration was not foreseen.
-                drop(response);
-                let limit = self.options.timeout + Duration::from_secs(length.unwrap_or(ENDLESS) / SLOWEST);
-                self.send("GET", way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?
-            };
-            version = version_of(way, &response);
-            let promised = promised(response.headers());
-            let encoding = encoding_of(&response);
-            let mut from =
-                response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
-            let copied = copy(&mut from, &mut file)?;
-            if length.is_some_and(|length| length != copied) {
-                return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+    fn whole(&self, way: &Way, response: Response<Body>) -> std::result::Result<Begun, Fault> {
+        let length = response.body().content_length();
+        let is_short = length.is_some_and(|length| length <= FIRST);
+        let response = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE || is_short {
+            response
+        } else {
+            // The duration was not foreseen.
+            drop(response);
+            self.get_whole(way, length)?
+        };
+        let server = server_of(&response.get_uri().to_string());
+        copied(way, response, length).map_err(|fault| fault.at(&server))
+    }
+
+    /// Requests a whole file of this length, if it is known.
+    fn get_whole(&self, way: &Way, length: Option<u64>) -> std::result::Result<Response<Body>, Fault> {
+        let limit = self.options.timeout + Duration::from_secs(length.unwrap_or(ENDLESS) / SLOWEST);
+        let response = self.send("GET", way, &[&[("range", "bytes=0-")], &WANTED[..]].concat(), limit)?;
+        let is_whole = |(range, size): (Range, u64)| range.offset == 0 && range.length == size;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            StatusCode::PARTIAL_CONTENT if content_range(response.headers()).is_some_and(is_whole) => {
+                Ok(response)
             }
-            if copied > ENDLESS && length.is_none() {
-                return Err(Fault::lasting(Error::other(format!(
-                    "the server supports no ranges, does not report the size of the file, and sent more than {ENDLESS} bytes"
-                ))));
+            StatusCode::PARTIAL_CONTENT => {
+                let server = server_of(&response.get_uri().to_string());
+                Err(Fault::passing(Error::other(NO_RANGE)).at(&server))
             }
-            file.flush().map_err(Fault::lasting)?;
-            let mut start = [0; 4];
-            let read = file.read_exact_at(&mut start, 0);
-            not_packed(encoding.as_deref(), read.map_or(&[], |()| &start[..]))?;
-            if let Some(promised) = promised {
-                let found = promised.of(|take| source::read_all(&mut file, take));
-                promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;
-            }
+            _ => Err(refused(response)),
         }
-        Ok(Begun::Whole(file, version))
     }
 
     /// Reads the last bytes, wherever they begin. Returns `None` if the server does not deliver them on their own.
@@ -668,6 +657,36 @@ impl Http {
         }
         Ok(())
     }
+}
+
+/// Copies the file in an answer to a temporary file. The answer that a range is not satisfiable means an empty file.
+fn copied(way: &Way, response: Response<Body>, length: Option<u64>) -> std::result::Result<Begun, Fault> {
+    let mut file = source::temporary().map_err(Fault::lasting)?;
+    let version = version_of(way, &response);
+    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+        return Ok(Begun::Whole(file, version));
+    }
+    let promised = promised(response.headers());
+    let encoding = encoding_of(&response);
+    let mut from = response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
+    let copied = copy(&mut from, &mut file)?;
+    if length.is_some_and(|length| length != copied) {
+        return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
+    }
+    if copied > ENDLESS && length.is_none() {
+        return Err(Fault::lasting(Error::other(format!(
+            "the server supports no ranges, does not report the size of the file, and sent more than {ENDLESS} bytes"
+        ))));
+    }
+    file.flush().map_err(Fault::lasting)?;
+    let mut start = [0; 4];
+    let read = file.read_exact_at(&mut start, 0);
+    not_packed(encoding.as_deref(), read.map_or(&[], |()| &start[..]))?;
+    if let Some(promised) = promised {
+        let found = promised.of(|take| source::read_all(&mut file, take));
+        promised.check(&found.map_err(Fault::lasting)?).map_err(Fault::passing)?;
+    }
+    Ok(Begun::Whole(file, version))
 }
 
 impl Transport for Http {

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "certificates lie in files of their own")]
 
 use crate::lock;
+use crate::process::PerProcess;
 use rustls::SignatureAlgorithm;
 use rustls::crypto::{CryptoProvider, KeyProvider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -51,12 +52,14 @@ pub fn read(path: &Path) -> Result<ClientCert> {
 
 /// Authorities in the form that the HTTP client takes.
 type Roots = Arc<Vec<Certificate<'static>>>;
+/// Values of the environment variables that name their files.
+type Variables = Vec<Option<OsString>>;
 
 /// Returns the authorities for the HTTP client. Those of the last call are kept, as reading them takes milliseconds.
 pub fn roots() -> Roots {
-    static LAST: Mutex<Option<(Vec<Option<OsString>>, Roots)>> = Mutex::new(None);
+    static LAST: PerProcess<Mutex<Option<(Variables, Roots)>>> = PerProcess::empty();
     let places = ["X509_CERT_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR"].map(std::env::var_os).to_vec();
-    let mut last = lock(&LAST);
+    let mut last = lock(LAST.get(|_| Mutex::default()));
     if let Some((_, roots)) = last.as_ref().filter(|(of, _)| *of == places) {
         return Arc::clone(roots);
     }

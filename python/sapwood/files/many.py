@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sapwood import locks
 from sapwood.columns import Foreign
 from sapwood.errors import (
     ArgumentError,
@@ -71,7 +71,7 @@ class KeptTables:
         self._most = most
         self._free: list[_Kept] = []
         self._lent: dict[int, _Kept] = {}
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._process = os.getpid()
         weakref.finalize(self, _close_all, self._free)
 

@@ -6,7 +6,6 @@ An object is read completely, but converted to Python objects one level at a tim
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sapwood import locks
 from sapwood.columns import Foreign
 from sapwood.containers import STLMap, STLVector
 from sapwood.errors import CorruptError, LimitError, NotFoundError, SapwoodError, SapwoodWarning, UnsupportedError
@@ -179,7 +179,7 @@ def place_of(model: Model) -> str:
 
 
 # Threads that ask one object for a member get one Python object of it.
-_making = threading.RLock()
+_making = locks.reentrant_lock()
 
 
 class Model:

@@ -72,7 +72,8 @@ class _Child:
         )
         self._waiting: dict[int, Future[_Reply]] = {}
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
+        # The garbage collector may close a file in a thread that sends another request.
+        self._lock = threading.RLock()
         self.ended = False
         try:
             start_thread(threading.Thread(target=self._listen, daemon=True, name="sapwood-xrootd-client"))
@@ -120,6 +121,22 @@ class _Child:
             The client reports an error, or the time is over (TimeoutError).
         """
         future: Future[_Reply] = Future()
+        number = self.tell(verb, limit, future, **about)
+        try:
+            return future.result(None if limit is None else limit + _GRACE)
+        except FutureTimeoutError:
+            with self._lock:
+                self._waiting.pop(number, None)
+            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
+
+    def tell(self, verb: str, limit: float | None, future: Future[_Reply] | None = None, **about: object) -> int:
+        """Send a request, whose reply a future gets; return its number.
+
+        Raises
+        ------
+        OSError
+            The process has ended.
+        """
         number = next(self._numbers)
         message = json.dumps({"number": number, "verb": verb, "limit": limit, **about}).encode() + b"\n"
         pipe = self._process.stdin
@@ -127,15 +144,11 @@ class _Child:
         with self._lock:
             if self.ended:
                 raise ConnectionError("the process with the client of XRootD has ended")
-            self._waiting[number] = future
+            if future is not None:
+                self._waiting[number] = future
             pipe.write(message)
             pipe.flush()
-        try:
-            return future.result(None if limit is None else limit + _GRACE)
-        except FutureTimeoutError:
-            with self._lock:
-                self._waiting.pop(number, None)
-            raise TimeoutError(f"timeout: no data arrived in {limit:.3g} s") from None
+        return number
 
     def end(self) -> None:
         """End the process, which does so when its input ends."""
@@ -230,9 +243,10 @@ class ClientFile:
 
 
 def _close(child: _Child, number: int) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    # A `RuntimeError`: the garbage collector has interrupted the writing of another request.
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
         if not child.ended and child in _children.values():
-            child.ask("close", 1.0, file=number)
+            child.tell("close", 1.0, file=number)
 
 
 def list_folder(server: str, folder: str, limit: float) -> list[tuple[str, bool]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def placed(path: str | os.PathLike[str]) -> Generator[Path]:
     special = target.exists() and not target.is_file()  # such as /dev/stdout
     if not target.parent.is_dir():
         raise MissingFileError(f"cannot write {path}: the folder {Path(path).parent} does not exist")
-    beside = target if special else target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+    own = f"{os.getpid()}-{threading.get_native_id()}"
+    beside = target if special else target.with_name(f".{target.stem}.{own}{target.suffix}")
     try:
         yield beside
         if not special:

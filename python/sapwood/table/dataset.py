@@ -84,6 +84,7 @@ def _iterate_groups(
             except NotFoundError as error:
                 tables.skip(table.file.file_path, error)
                 tables.done_with(opened.pop())
+                offset += _entries_in(ranges)
                 continue
             for start, stop in ranges:
                 stretches.append(Stretch(table, query, start, stop, offset - start))
@@ -129,11 +130,12 @@ def _iterate(
             except NotFoundError as error:
                 tables.skip(table.file.file_path, error)
                 tables.done_with(opened.pop())
+                offset += _entries_in(ranges)
                 continue
             steps = StepPlan(query, step_size, *ranges)
             if not steps:
                 tables.done_with(opened.pop())
-                offset += sum(last - first for first, last in ranges)
+                offset += _entries_in(ranges)
                 continue
             # What lies between several ranges is not for them.
             gapless = all(one[1] == other[0] for one, other in pairwise(ranges))
@@ -153,6 +155,11 @@ def _iterate(
     finally:
         for table in opened:
             tables.done_with(table)
+
+
+def _entries_in(ranges: Sequence[tuple[int, int]]) -> int:
+    """Count the entries of a file. Those of a skipped file keep their numbers."""
+    return sum(stop - start for start, stop in ranges)
 
 
 def concatenate(
@@ -182,8 +189,7 @@ def concatenate(
                 if not isinstance(error, NotFoundError):
                     raise
                 tables.skip(table.file.file_path, error)
-                # The entries of a skipped file keep their numbers.
-                offset += sum(end - begin for begin, end in ranges)
+                offset += _entries_in(ranges)
                 continue
             for begin, end in ranges:
                 stop_here = None if last is None else max(0, last - offset)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood import locks
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, stacklevel
 from sapwood.table.schema import Table
 
@@ -42,7 +42,7 @@ class FriendIndex:
         self._by = by
         self._edges = np.asarray(edges)
         self._read = read
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._columns: dict[str, dict[int, Any]] = {}
         """The parts of columns that were read, by their numbers."""
         whole = read(by, 0, int(self._edges[-1]))
@@ -150,7 +150,7 @@ class FriendElement:
         self._source = source
         self._on = on
         self._table_name = table_name
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self._table: Table | None = None
         self._index: FriendIndex | None = None
 

@@ -321,11 +321,18 @@ def _values(wanted: Wants, arrays: Foreign) -> tuple[list[Array], dict[str, Arra
 def _as_filled(axis: Foreign, values: Array) -> Array:
     """Return values for an axis. Its method `fill` refuses whole numbers beyond 32 bits, which no bin can hold."""
     traits, kind = axis.traits, values.dtype.kind
-    if type(axis).__name__ not in ("Integer", "IntCategory") or traits.growth or traits.circular or kind not in "iu":
+    name = type(axis).__name__
+    if name not in ("Integer", "IntCategory") or traits.growth or traits.circular or kind not in "iu":
+        return values
+    if values.itemsize <= 2:
         return values
     bounds = np.iinfo(np.int32)
-    values = np.minimum(values, bounds.max) if values.itemsize > 2 else values
-    return np.maximum(values, bounds.min) if kind == "i" and values.itemsize > 2 else values
+    least, most = int(bounds.min), int(bounds.max)
+    values = np.minimum(values, most).astype(np.int64)
+    if name == "Integer":
+        # The method subtracts the first bin in 32 bits.
+        least, most = int(axis.edges[0]) - 1, int(axis.edges[-1])
+    return np.clip(values, least, most)
 
 
 def _flat(values: Foreign, there: Foreign) -> Array:

@@ -9,11 +9,11 @@ counters) and is fetched by itself.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from sapwood import locks
 from sapwood.table.engine import Carry
 from sapwood.table.schema import Field, Table
 
@@ -22,7 +22,7 @@ _CARRIED = 32 << 20
 _last: dict[str, dict[int, str]] = {}
 """By the name of the table, the fields used where such a table was read last; of at most `_KEPT` tables."""
 _KEPT = 100
-_LOCK = threading.Lock()
+_LOCK = locks.lock()
 
 
 class _Window(NamedTuple):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sapwood import columns
+from sapwood import columns, locks
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError, UnsupportedError
 from sapwood.garbage import no_garbage
@@ -566,7 +565,7 @@ def _form(
         forms = [_form(inner, f"{key}/{i}", lazy, reasons) for i, (_, inner) in enumerate(node.fields)]
         return ak.forms.RecordForm(forms, [name for name, _ in node.fields], parameters=parameters)
     field = node.field
-    once = threading.Lock()
+    once = locks.lock()
     known: dict[str, Array] = {}
 
     def column() -> Column:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TextIO, TypedDict
 
 import numpy as np
 
-from sapwood import columns
+from sapwood import columns, locks
 from sapwood.columns import Foreign, Type
 from sapwood.errors import ArgumentError, NotFoundError, near_it, no_form
 from sapwood.garbage import no_garbage
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 FieldFilter = Callable[[Any], Any] | None
 """None (everything), or a function of a field."""
 
-_GROWING = threading.Lock()
+_GROWING = locks.lock()
 
 
 class Words(NamedTuple):

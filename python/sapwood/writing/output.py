@@ -122,6 +122,7 @@ class RemoteTarget:
             raise StorageError(f"cannot write to {url}: {first_line(error)}") from None
         if not self._place.strip("/"):
             raise ArgumentError(f"cannot write to {url}: it has no name of a file")
+        self._fetched: dict[str, str] = {}
 
     def exists(self) -> bool:
         """Return whether the file exists."""
@@ -141,6 +142,7 @@ class RemoteTarget:
             The file cannot be downloaded.
         """
         path = self.temporary()
+        self._fetched = self._version()
         try:
             try:
                 self._system.get_file(self._place, path)
@@ -165,8 +167,11 @@ class RemoteTarget:
         Raises
         ------
         StorageError
-            The upload failed. The local file is kept.
+            The upload failed, or another program has changed the file since `fetch`. The local file is kept.
         """
+        if self._fetched and (now := self._version()) and now != self._fetched:
+            why = "another program has changed it since the update began"
+            raise StorageError(f"cannot write to {self._url}: {why}; the file was kept as {path}")
         with contextlib.suppress(NotImplementedError, OSError):  # some storage has no folders
             self._system.makedirs(self._system._parent(self._place), exist_ok=True)
         for pause in (*PAUSES, None):
@@ -179,6 +184,15 @@ class RemoteTarget:
                     raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from None
                 time.sleep(pause)
         Path(path).unlink()
+
+    def _version(self) -> dict[str, str]:
+        """Return the properties that differ between versions of the file; empty if they are unknown."""
+        try:
+            self._system.invalidate_cache(self._system._parent(self._place))
+            found = self._system.info(self._place)
+        except Exception:  # noqa: BLE001 - each kind of storage raises its own errors
+            return {}
+        return {name: str(found[name]) for name in _OF_VERSION if name in found}
 
     def _put(self, path: str) -> None:
         """Upload a local file once."""
@@ -208,6 +222,8 @@ class RemoteTarget:
 
 _PIECE = 4 << 20
 """Number of bytes that are copied at once."""
+_OF_VERSION = ("ETag", "LastModified", "Last-Modified", "mtime", "created", "generation", "size")
+"""Names by which file systems of fsspec report the version of a file."""
 
 PAUSES = (0.1, 0.4, 1.6)
 """Seconds between attempts to upload a file."""

@@ -1,6 +1,6 @@
 //! Operations on lists: reductions, selections, sorting, combinations.
 
-use super::math::common;
+use super::math::{common, replaced};
 use super::value::{Cells, Constant, Element, Numbers, Value, counts, pairs, same_lists, span, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
@@ -373,14 +373,14 @@ pub fn fill_none<'a>(value: &Value<'a>, with: Constant) -> Result<Value<'a>> {
     match value {
         Value::Lists(offsets, items) => Ok(Value::Lists(offsets.clone(), Box::new(fill_none(items, with)?))),
         Value::Numbers(_, None) => Ok(value.clone()),
+        Value::Numbers(Numbers::Bool(_), Some(_)) | Value::Constant(_) => Err(no_such("filling")),
         Value::Numbers(numbers, Some(there)) => Ok(Value::Numbers(
-            typed!(numbers.number(), T => {
+            typed!(replaced(numbers.number(), with), T => {
             let cells = T::of(numbers);
             let with = T::constant(with);
             T::wrap(cells.iter().zip(there.iter()).map(|(&cell, &there)| if there != 0 { cell } else { with }).collect::<Vec<T>>().into())
         }, else return Err(no_such("filling"))),
             None,
         )),
-        Value::Constant(_) => Err(no_such("filling")),
     }
 }

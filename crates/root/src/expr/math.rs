@@ -217,6 +217,17 @@ fn with_constant(number: Number, constant: Constant) -> Result<Number> {
     }
 }
 
+/// Type of numbers of which some are replaced by a constant: in contrast to arithmetic, Awkward treats the constant as
+/// an array of its own type.
+pub fn replaced(number: Number, constant: Constant) -> Number {
+    let own = match constant {
+        Constant::Bool(_) => Number::Bool,
+        Constant::Int(_) => Number::I64,
+        Constant::Float(_) => Number::F64,
+    };
+    common(number, own)
+}
+
 /// The cells of one operand, or a single cell for all.
 enum Side<'v, T> {
     Cells(&'v [T]),
@@ -404,7 +415,7 @@ fn pair<'a>(
         B::Scramble => arithmetic::<u64>(left, right, scrambled),
         B::Power if !is_float(number) => return Err(no_such("power")),
         B::Power | B::Arctan2 | B::Hypot | B::Copysign => {
-            let number = float_of(number)?;
+            let number = float_of_both(left, right, number)?;
             macro_rules! of {
                 ($T:ident) => {
                     match what {
@@ -427,6 +438,19 @@ fn pair<'a>(
             if number == Number::F32 { of!(f32) } else { of!(f64) }
         }
     })
+}
+
+/// Result type of a function of two numbers that returns a float: the least precise one that holds both types.
+fn float_of_both(left: Operand<'_, '_>, right: Operand<'_, '_>, number: Number) -> Result<Number> {
+    let (Operand::Of(one), Operand::Of(other)) = (left, right) else { return float_of(number) };
+    if is_float(number) {
+        return Ok(number);
+    }
+    match (float_of(one.number()), float_of(other.number())) {
+        (Ok(Number::F64), _) | (_, Ok(Number::F64)) => Ok(Number::F64),
+        (Ok(number), _) | (_, Ok(number)) => Ok(number),
+        (error, _) => error,
+    }
 }
 
 /// Two to the power of 53: number of equally spaced doubles from 0 to 1.
@@ -616,7 +640,7 @@ pub fn choose<'a>(condition: &Value<'a>, yes: &Value<'a>, no: &Value<'a>) -> Res
         let number = match (yes, no) {
             (Value::Numbers(yes, None), Value::Numbers(no, None)) => common(yes.number(), no.number()),
             (Value::Numbers(some, None), Value::Constant(one))
-            | (Value::Constant(one), Value::Numbers(some, None)) => with_constant(some.number(), *one)?,
+            | (Value::Constant(one), Value::Numbers(some, None)) => replaced(some.number(), *one),
             _ => return Err(no_such("choice")),
         };
         let truths = condition.truths();

@@ -297,10 +297,10 @@ impl NTuple {
     fn compiled(&self, field: usize, hidden: &Hidden) -> Result<Arc<FieldColumns>> {
         let slot = self.readers.get(field).zip(self.listed.get(field));
         let (slot, listed) = slot.ok_or_else(|| Error::argument(format!("no field {field}")))?;
-        let mut slot = lock(slot);
-        if let Some(reader) = slot.as_ref().filter(|reader| reader.hidden() == hidden) {
+        if let Some(reader) = lock(slot).as_ref().filter(|reader| reader.hidden() == hidden) {
             return Ok(reader.clone());
         }
+        // Compiled without the lock, which would stay in a process that is forked meanwhile.
         let used: OnceCell<Arc<Programs>> = OnceCell::new();
         let programs = || {
             let programs = self.programs()?;
@@ -311,10 +311,7 @@ impl NTuple {
         let structure = Compiler::new(&self.schema, &programs).along(listed.field);
         let typename = self.schema.fields.get(listed.field).map_or("", |field| &field.typename);
         let reader = Arc::new(FieldColumns::new(structure, typename, used.get().cloned(), hidden.clone()));
-        if hidden.is_empty() {
-            *slot = Some(reader.clone());
-        }
-        Ok(reader)
+        Ok(if hidden.is_empty() { lock(slot).get_or_insert(reader).clone() } else { reader })
     }
 
     /// Returns the programs of the classes of streamed fields.
@@ -480,8 +477,12 @@ impl Table for NTuple {
         })
     }
     fn field_bytes(&self, field: usize) -> (u64, u64) {
-        let bytes = self.bytes.get_or_init(|| self.column_bytes(0, self.entries).unwrap_or_default());
-        self.sum(field, bytes)
+        if let Some(bytes) = self.bytes.get() {
+            return self.sum(field, bytes);
+        }
+        // Read before the lock is taken, which would stay in a process that is forked meanwhile.
+        let bytes = self.column_bytes(0, self.entries).unwrap_or_default();
+        self.sum(field, self.bytes.get_or_init(|| bytes))
     }
     fn path(&self, field: usize) -> String {
         let mut names = Vec::new();

@@ -9,7 +9,12 @@ const TABLE: &str = include_str!("builtin.tsv");
 /// Returns the standard classes, in the versions that ROOT 6.40 writes.
 pub fn classes() -> &'static Classes {
     static CLASSES: OnceLock<Classes> = OnceLock::new();
-    CLASSES.get_or_init(|| Classes::new(parse(TABLE)).unwrap_or_default())
+    if let Some(classes) = CLASSES.get() {
+        return classes;
+    }
+    // Parsed before the lock is taken, which would stay in a process that is forked meanwhile.
+    let classes = Classes::new(parse(TABLE)).unwrap_or_default();
+    CLASSES.get_or_init(|| classes)
 }
 
 fn parse(table: &str) -> Vec<StreamerInfo> {

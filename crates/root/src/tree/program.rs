@@ -87,10 +87,12 @@ impl Readers {
     pub fn get(&self, tree: &Tree, branch: usize) -> Result<&Arc<BranchReader>> {
         let missing = || Error::argument(format!("branch {branch} of {}", self.readers.len()));
         let slot = self.readers.get(branch).ok_or_else(missing)?;
-        let compile = || {
-            Arc::new(BranchReader { program: compile(tree, self, branch), programs: self.programs.clone() })
-        };
-        Ok(slot.get_or_init(compile))
+        if let Some(reader) = slot.get() {
+            return Ok(reader);
+        }
+        // Compiled before the slot is locked: the lock would stay in a process that is forked meanwhile.
+        let program = compile(tree, self, branch);
+        Ok(slot.get_or_init(|| Arc::new(BranchReader { program, programs: self.programs.clone() })))
     }
 }
 
