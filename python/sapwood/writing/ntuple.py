@@ -453,7 +453,7 @@ def _numbers_in(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...],
     match shape:
         case ("number" | "long", *_):
             yield name, (), ("number", dtype_of(shape))
-        case ("optional", ("number" | "long", *_) as inner):
+        case ("optional", inner) if inner[0] in ("number", "long"):
             yield name, (), ("option", ("number", dtype_of(inner)))
         case ("vector", inner):
             for path, members, kind in _numbers_in(name, inner):
