@@ -19,7 +19,8 @@ import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.train.execution import pickling
-from sapwood.train.execution.executors import Processes, executor_of
+from sapwood.train.execution.choosing import executor_of
+from sapwood.train.execution.executors import Processes
 from sapwood.train.execution.preload import script
 
 pytest.importorskip("distributed", reason="needs dask.distributed (pip install sapwood[dask])")

@@ -29,6 +29,7 @@ from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning
 from sapwood.pages.run import render
 from sapwood.train.execution import clusters, engine, forking, worker
+from sapwood.train.execution.choosing import executor_of
 from sapwood.train.execution.clusters import Dask
 from sapwood.train.execution.executors import (
     Futures,
@@ -36,7 +37,6 @@ from sapwood.train.execution.executors import (
     TaskVine,
     Threads,
     WorkerLostError,
-    executor_of,
 )
 
 folder, expected = many_files.folder, many_files.expected

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use sapwood_io::sink::{FileSink, Sink};
 use sapwood_io::{Owner, Token, lock};
-use sapwood_root::array::extremes::Part;
+use sapwood_root::array::extremes::Measured;
 use sapwood_root::compress::encode::Compression;
 use sapwood_root::file::RootFile;
 use sapwood_root::file::checksums::Written;
@@ -688,7 +688,7 @@ impl Output {
         table: usize,
         parts: Vec<(usize, Vec<usize>, usize, bool)>,
     ) -> PyResult<()> {
-        let part = |(column, path, like, lengths)| Part { column, path, like, lengths };
+        let part = |(column, path, like, lengths)| Measured { column, path, like, lengths };
         let parts = parts.into_iter().map(part).collect();
         self.alone(py, |inner| {
             inner.collect(table, parts);

@@ -1,7 +1,7 @@
 //! A file being written, with the tables that go into it, whatever their formats.
 
 use crate::array::Column;
-use crate::array::extremes::{Collector, Part, Zones};
+use crate::array::extremes::{Collector, Measured, Zones};
 use crate::compress::encode::Compression;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, Held, Options};
@@ -212,7 +212,7 @@ impl OutputFile {
         collector.add(collecting, written < entries)
     }
     /// Collects the statistics of a table that has no entries yet.
-    pub fn collect(&mut self, table: usize, parts: Vec<Part>) {
+    pub fn collect(&mut self, table: usize, parts: Vec<Measured>) {
         self.collectors.insert(table, Collector::new(parts));
     }
     /// Returns the first entry of each cluster of a table and the end, and the statistics of each part in the clusters;

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sapwood.train.account.record import FileRecord, Run, Skipped, TaskRecord
     from sapwood.train.data.catalogue import Catalogue, TreeInfo
     from sapwood.train.data.dataset import Dataset, Friend, Source, parse_size, parse_step_size
+    from sapwood.train.execution.choosing import executor_of, load_site
     from sapwood.train.execution.clusters import Dask
     from sapwood.train.execution.dryrun import Estimate, estimate
     from sapwood.train.execution.executors import (
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
         Processes,
         TaskVine,
         Threads,
-        executor_of,
-        load_site,
     )
     from sapwood.train.execution.job import run
     from sapwood.train.execution.running import Progress
@@ -108,6 +107,7 @@ __getattr__, __dir__ = lazily(
         "sapwood.train.task.columns": ("Columns",),
         "sapwood.train.data.dataset": ("Dataset", "Friend", "Source", "parse_size", "parse_step_size"),
         "sapwood.train.execution.dryrun": ("Estimate", "estimate"),
+        "sapwood.train.execution.choosing": ("executor_of", "load_site"),
         "sapwood.train.execution.clusters": ("Dask",),
         "sapwood.train.execution.executors": (
             "Executor",
@@ -115,8 +115,6 @@ __getattr__, __dir__ = lazily(
             "Processes",
             "TaskVine",
             "Threads",
-            "executor_of",
-            "load_site",
         ),
         "sapwood.train.execution.job": ("run",),
         "sapwood.train.execution.running": ("Progress",),

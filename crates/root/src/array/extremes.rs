@@ -206,7 +206,7 @@ impl Wide for Lengths<'_> {
 
 /// Numbers whose statistics are collected, given by their place in the columns of a table.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct Measured {
     /// The column.
     pub column: usize,
     /// The members of the records that contain them.
@@ -261,7 +261,7 @@ struct Listed {
 
 impl Listed {
     /// Finds the numbers of a part; None if the columns have other values there.
-    fn find(part: &Part, columns: &[Column]) -> Option<Self> {
+    fn find(part: &Measured, columns: &[Column]) -> Option<Self> {
         let mut levels = Vec::new();
         let mut members = part.path.iter();
         let mut column = columns.get(part.column)?;
@@ -516,7 +516,7 @@ pub struct Collecting {
 
 impl Collecting {
     /// Adds a part. Lists that several parts share are processed once, with the first of them.
-    fn add(&mut self, part: &Part, columns: &[Column], known: &mut HashMap<Vec<(usize, usize)>, Place>) {
+    fn add(&mut self, part: &Measured, columns: &[Column], known: &mut HashMap<Vec<(usize, usize)>, Place>) {
         let Some(listed) = Listed::find(part, columns) else { return self.found.push(None) };
         let Some(own) = self.columns.get_mut(part.column) else { return self.found.push(None) };
         let mut keys = Vec::with_capacity(listed.levels.len());
@@ -571,7 +571,7 @@ impl Collecting {
 
 /// Collects the statistics of a table that is being written. Its zones are its clusters.
 pub struct Collector {
-    parts: Vec<Part>,
+    parts: Vec<Measured>,
     /// Type and statistics of the numbers of each part; None if it had other values.
     found: Vec<Option<(Option<Number>, Vec<Zone>)>>,
     /// The first entry of each zone, and the end.
@@ -580,7 +580,7 @@ pub struct Collector {
 
 impl Collector {
     /// Collects statistics from the first entry of a table.
-    pub fn new(parts: Vec<Part>) -> Self {
+    pub fn new(parts: Vec<Measured>) -> Self {
         Self { found: parts.iter().map(|_| Some((None, Vec::new()))).collect(), parts, edges: vec![0] }
     }
 
@@ -653,11 +653,11 @@ impl Collector {
 mod tests {
     use super::*;
 
-    fn part(column: usize) -> Part {
-        Part { column, path: Vec::new(), like: column, lengths: false }
+    fn part(column: usize) -> Measured {
+        Measured { column, path: Vec::new(), like: column, lengths: false }
     }
 
-    fn zones(parts: Vec<Part>, columns: &[Column], ends: &[usize]) -> Result<Vec<Zones>> {
+    fn zones(parts: Vec<Measured>, columns: &[Column], ends: &[usize]) -> Result<Vec<Zones>> {
         let mut collector = Collector::new(parts);
         let mut call = collector.begin(columns);
         ends.iter().try_for_each(|end| call.end_zone(*end))?;
@@ -747,7 +747,7 @@ mod tests {
         let lengths = |offsets: &[i64], ends: &[usize]| {
             let items = vec![0u8; offsets.last().copied().unwrap_or(0).max(0) as usize];
             let lists = list(offsets, column(Number::U8, &items));
-            let found = zones(vec![part(0), Part { lengths: true, ..part(0) }], &[lists], ends)?;
+            let found = zones(vec![part(0), Measured { lengths: true, ..part(0) }], &[lists], ends)?;
             assert_eq!(found[1].longest, vec![0; ends.len()]);
             let starts = [0].iter().chain(ends);
             assert_eq!(
@@ -805,7 +805,7 @@ mod tests {
         let offsets: Vec<i64> = (0..=100_000).map(|i| i * 6 - i % 2).collect();
         let lists = list(&offsets, column(Number::I32, &values));
         let columns = [column(Number::I32, &values[..400_000]), lists.clone(), lists];
-        let parts = || vec![part(1), part(2), part(0), Part { lengths: true, ..part(1) }];
+        let parts = || vec![part(1), part(2), part(0), Measured { lengths: true, ..part(1) }];
         let ends = [1, 30_000, 99_999, 100_000];
         let whole = zones(parts(), &columns, &ends).unwrap();
         let mut collector = Collector::new(parts());
@@ -843,7 +843,7 @@ mod tests {
 
     #[test]
     fn entries_of_several_calls_that_share_a_cluster_are_one_zone() {
-        let mut collector = Collector::new(vec![part(0), part(1), Part { path: vec![1], ..part(2) }]);
+        let mut collector = Collector::new(vec![part(0), part(1), Measured { path: vec![1], ..part(2) }]);
         // A cluster ends after the third entry, and one after the fourth.
         for (number, continues) in [false, true, false, true].into_iter().enumerate() {
             let first = 10 * number as i32;

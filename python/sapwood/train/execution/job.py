@@ -14,8 +14,9 @@ from sapwood.train.account.record import Run, host
 from sapwood.train.data.catalogue import Catalogue
 from sapwood.train.data.dataset import Dataset, StepSize, memory_budget, parse_size
 from sapwood.train.execution.checkpoint import Checkpoint, identity_of
+from sapwood.train.execution.choosing import executor_of
 from sapwood.train.execution.clusters import Dask
-from sapwood.train.execution.executors import Executor, Futures, TaskVine, executor_of
+from sapwood.train.execution.executors import Executor, Futures, TaskVine
 from sapwood.train.execution.plan import DRIFT
 from sapwood.train.execution.running import Progress, RunningTrain
 from sapwood.train.task.tasks import (
