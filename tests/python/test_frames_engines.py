@@ -486,6 +486,33 @@ print(len(connection.execute("SELECT * FROM events LIMIT 5").fetchall()))
 """
 
 
+_RELEASED = """
+import threading, time
+from sapwood.frames.dataset import _Batches
+
+def batches():
+    try:
+        yield 1
+    finally:
+        time.sleep(0.2)
+        print("closed")
+
+def release():
+    found = _Batches(batches())
+    next(found)
+    ready.set()
+
+ready = threading.Event()
+threading.Thread(target=release, daemon=True).start()
+ready.wait()
+"""
+
+
+def test_python_ends_after_a_scan_is_released() -> None:
+    ran = subprocess.run([sys.executable, "-c", _RELEASED], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout.split(), ran.stderr) == (0, ["closed"], "")
+
+
 def test_python_ends_while_a_scan_reads_ahead(tmp_path: Path) -> None:
     path = tmp_path / "long.root"
     normal = np.random.default_rng(1).normal(size=1_000_000)

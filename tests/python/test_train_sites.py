@@ -27,7 +27,7 @@ from slurm_cluster import NODE, slurm_cluster, wait
 import sapwood
 from sapwood import train
 from sapwood.errors import ArgumentError, SapwoodError
-from sapwood.train.execution import executors
+from sapwood.train.execution import clusters
 
 SITES = Path(__file__).resolve().parent.parent.parent / "sites"
 FILES, ENTRIES = 6, 40
@@ -154,8 +154,8 @@ def test_a_node_of_slurm_that_goes_down_ends_the_run(
     """The run gets no other worker: its only node is down, and the job waits."""
     text = SLOW.format(began=str(tmp_path / "began"))
     (tmp_path / "slow.py").write_text(text)
-    monkeypatch.setattr(executors, "_PATIENCE", 5.0)
-    monkeypatch.setattr(executors, "_ASKED_AGAIN", 2.0)
+    monkeypatch.setattr(clusters, "_PATIENCE", 5.0)
+    monkeypatch.setattr(clusters, "_ASKED_AGAIN", 2.0)
     site = train.load_site(SITES / "slurm" / "slurm.yaml") | {"jobs": 1}
     site["options"] |= {"interface": "lo", "log_directory": str(slurm), "local_directory": str(slurm),
                         "scheduler_options": {"dashboard_address": None}}  # fmt: skip

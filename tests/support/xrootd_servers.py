@@ -70,7 +70,7 @@ class Process:
         )
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Wait until the log says something."""
+        """Wait until the log says something; the daemon is ended if it does not."""
         end = time.monotonic() + WAIT
         while time.monotonic() < end:
             text = self.log.read_text(errors="replace") if self.log.exists() else ""
@@ -78,6 +78,7 @@ class Process:
             if found is not None:
                 return found
             time.sleep(0.02)
+        self.kill()
         pytest.fail(f"no {pattern!r} in {self.log}:\n{text[-2000:]}")
 
     def send(self, number: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -29,6 +30,8 @@ Columns = Sequence[str] | Mapping[str, Any] | None
 _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
 """Seconds after the last batch after which no thread is expected to request another batch or to release one."""
+_GRACE = 0.05
+"""Seconds after a release in which its thread may still need Python's lock."""
 _HOW = (
     "Arrow cannot scan a dataset of ROOT files by itself. Instead of pyarrow.dataset.Scanner.from_dataset(events, ...),"
     " use events.scanner(...) with the same arguments. Instead of a union of datasets, use"
@@ -45,11 +48,14 @@ class _Batches:
     """
 
     _alive: ClassVar[WeakSet[_Batches]] = WeakSet()
+    _busy: ClassVar[list[int]] = []
+    """Threads that read or release batches now."""
+    _released = -_GRACE
+    """Time of the last release."""
     _ending = False
 
-    def __init__(self, batches: Iterator[Any]) -> None:
+    def __init__(self, batches: Generator[Any]) -> None:
         self._batches = batches
-        self._busy = 0
         self._last = time.monotonic()
         self._alive.add(self)
 
@@ -57,26 +63,43 @@ class _Batches:
         return self
 
     def __next__(self) -> Any:
-        self._busy += 1
+        thread = threading.get_ident()
+        self._busy.append(thread)
         try:
             if _Batches._ending:
                 raise StopIteration
             return next(self._batches)
         finally:
-            self._busy -= 1
             self._last = time.monotonic()
+            self._busy.remove(thread)
+
+    def __del__(self) -> None:
+        # Closing the generator closes files, which lets other threads run. This object is no longer alive then.
+        thread = threading.get_ident()
+        self._busy.append(thread)
+        try:
+            self._batches.close()
+        finally:
+            _Batches._released = time.monotonic()
+            self._busy.remove(thread)
 
     @classmethod
     def end(cls) -> None:
         """End all batches, and wait for the threads that ask for one or release them."""
         cls._ending = True
-        while any(one._busy or time.monotonic() - one._last < _IDLE for one in list(cls._alive)):
+        thread = threading.get_ident()
+        while (
+            any(one != thread for one in cls._busy)
+            or time.monotonic() - cls._released < _GRACE
+            or any(time.monotonic() - one._last < _IDLE for one in list(cls._alive))
+        ):
             time.sleep(0.005)
 
     @classmethod
     def forget(cls) -> None:
         """Forget the batches of the parent process: in a forked child, the threads that read them do not exist."""
         cls._alive = WeakSet()
+        cls._busy = []
 
 
 atexit.register(_Batches.end)
