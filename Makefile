@@ -167,6 +167,9 @@ bench-quick: build peers ## the same in under two minutes: fewer files, fewer re
 bench-pair: build peers ## two builds of sapwood in interleaved rounds: BEFORE=PYTHON has the older one (ROUNDS=5, KEEP=1 writes the page)
 	$(BIN)/python benches/pair.py $(BEFORE) $(abspath $(BIN))/python --peers $(PEERS) --rounds $(or $(ROUNDS),5) --by cpu $(if $(KEEP),--keep)
 
+bench-apart: build peers ## two threads of one process against two independent processes: what the machine allows (nine minutes)
+	$(BIN)/python benches/apart.py --peers $(PEERS) --rounds 5 --keep
+
 bench-ntuple: build peers ## RNTuples against ROOT, uproot, the decompression limit and the same data as trees
 	$(BIN)/python benches/ntuple.py --peers $(PEERS) --keep
 
