@@ -440,3 +440,42 @@ def test_the_functions_of_a_dataset_take_what_arrow_takes(path: Path, table: Any
             events.to_table(**wrong)
     with pytest.raises(ArgumentError):
         events.filter("sorted > 3")
+
+
+@pytest.mark.parametrize("kind", ["tree", "ntuple"])
+def test_fragments_leave_out_clusters_that_cannot_pass(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, index=True) as file:
+        make = file.mktree if kind == "tree" else file.mkrntuple
+        written = make("t", {"s": "int32", "x": "float64"})
+        for start in range(0, 1000, 100):
+            written.extend({"s": np.arange(start, start + 100, dtype="i4"), "x": np.arange(100.0)})
+            written.flush()
+    events = sapwood.dataset([path, path])
+    assert len(list(events.get_fragments())) == 20
+    for filter in (pc.field("s") < 150, pc.field("s") == 1200, (pc.field("s") > 850) | (pc.field("x") < 0)):  # noqa: A001
+        found = list(events.get_fragments(filter))
+        rows = [fragment.to_table(columns=["s"]) for fragment in found]
+        assert sum(map(len, rows)) == events.count_rows(filter)
+        assert len(found) == sum(len(one) > 0 for one in rows)
+    narrow = events.filter(pc.field("s") > 850)
+    assert [(one.start, one.stop) for one in narrow.get_fragments(pc.field("s") < 950)] == [(800, 900), (900, 1000)] * 2
+    assert len(list(events.get_fragments(pc.field("x") * 2 > 3))) == 20
+    with pytest.raises(sapwood.NotFoundError, match="nope"):
+        events.get_fragments(pc.field("nope") > 3)
+    with pytest.raises(ArgumentError, match="expression of Arrow"):
+        events.get_fragments("s < 150")
+
+
+def test_a_scan_belongs_to_the_recording_in_which_its_scanner_was_made(records: str) -> None:
+    events = sapwood.dataset([records, records])
+    scanners = [events.scanner(), events.scanner()]
+    with sapwood.record_scans() as outer:
+        with sapwood.record_scans() as first:
+            scanners.append(events.scanner())
+        with sapwood.record_scans() as second:
+            for scanner in scanners:
+                scanner.to_table()
+            assert second == []
+            events.scanner().to_table()
+    assert (len(outer), first, len(second)) == (4, [], 2)

@@ -389,10 +389,13 @@ class Dataset(_Scannable, ds.FileSystemDataset):  # pyright: ignore[reportUntype
         return self
 
     def get_fragments(self, filter: Foreign = None) -> Iterator[Fragment]:  # noqa: A002
-        """Iterate over the clusters of the files; `filter` is applied by the fragments."""
-        kept = self._filter if filter is None else (filter if self._filter is None else self._filter & filter)
-        for cluster in self._source.fragments():
-            yield Fragment(self._source, *cluster, kept)
+        """Iterate over the clusters of the files, except those that an index excludes.
+
+        The fragments apply the filter, too.
+        """
+        asked = self._asked([], filter)
+        clusters = self._source.fragments(asked.names, asked.predicate)
+        return (Fragment(self._source, *cluster, asked.filter) for cluster in clusters)
 
     def sort_by(self, sorting: Foreign, **options: Foreign) -> Foreign:
         """Return all rows sorted, in memory, as `pyarrow.dataset.Dataset.sort_by` does."""

@@ -152,18 +152,26 @@ class FrameSource:
             raise ArgumentError(f"{name!r} is {found} here, but {first} in the first file\n{field.location}")
         return field
 
-    def fragments(self) -> list[tuple[str, Mapping[str, Any] | None, str, int, int]]:
-        """List the clusters of all files: path and identity of the file, path of the table, first entry and end."""
+    def fragments(
+        self, names: Sequence[str] = (), predicate: Predicate = UNKNOWN
+    ) -> list[tuple[str, Mapping[str, Any] | None, str, int, int]]:
+        """List the clusters of all files: path and identity of the file, path of the table, first entry and end.
+
+        Clusters of which an index excludes all entries by a predicate of some columns are left out.
+        """
+        select = None if predicate is UNKNOWN else self.select(names)
         found: list[tuple[str, Mapping[str, Any] | None, str, int, int]] = []
         opened = self._open()
         for table, ranges in opened:
             if table.table.added_friends:
                 self._with_friends[table.file.file_path, table.object_path] = table
+            kept = None if select is None else Kept(select(table), predicate)
             edges = table.table.clusters
             for start, stop in ranges:
                 inside = [start, *(edge for edge in edges if start < edge < stop), stop]
                 where = table.file.file_path, identity_of(table.table), table.object_path
-                found += [(*where, *pair) for pair in pairwise(inside) if pair[0] < pair[1]]
+                pairs = (pair for pair in pairwise(inside) if pair[0] < pair[1])
+                found += [(*where, *pair) for pair in pairs if kept is None or kept.between(*pair)]
             opened.done_with(table)
         return found
 
@@ -210,12 +218,16 @@ class FrameSource:
             Memory of the first steps. After each of them, the next step is not read before it is requested.
         """
         select = self.select(names)
-        form = ResultForm(library_of("pa"))
         schema = self.schema(names)
         opened = _Narrowed(self._open(), select, names, predicate, limit, self._identity, first)
-        # It ends with this generator.
-        for table in dataset.iterate(opened, select, step, form, False, on_demand=len(first)):
-            yield table if table.schema.equals(schema) else table.cast(schema)
+
+        def read() -> Generator[Any]:
+            # It ends with this generator.
+            for table in dataset.iterate(opened, select, step, form, False, on_demand=len(first)):
+                yield table if table.schema.equals(schema) else table.cast(schema)
+
+        form = ResultForm(library_of("pa"))
+        return read()
 
 
 class Scanned(NamedTuple):
@@ -255,7 +267,8 @@ def record_scans() -> Generator[Scans]:
     """Record which tables engines scan inside a ``with`` block, which columns they read, and what an index skips.
 
     All scans of `sapwood.dataset` and `sapwood.scan_polars` in this process are recorded: those of DuckDB, DataFusion,
-    Polars and Arrow. A scan that ends early, such as one with a limit, has only the files that it began to read.
+    Polars and Arrow. A scan that ends early, such as one with a limit, has only the files that it began to read until
+    the end of the block. An engine may continue it in the background; it does not count in a later block.
 
     Returns
     -------
@@ -300,6 +313,8 @@ class _Narrowed:
         self._predicate = predicate
         self._left = limit
         self._sizes = list(first)
+        # A scan may still run in the background when a later recording begins.
+        self._recordings = list(_recordings)
         self.skip = opened.skip
         self.done_with = opened.done_with
 
@@ -316,7 +331,9 @@ class _Narrowed:
             if self._predicate is not UNKNOWN:
                 kept = Kept(self._select(table), self._predicate)
                 ranges = [one for start, stop in ranges for one in kept.between(start, stop)]
-            for recording in _recordings:
+            for recording in self._recordings:
+                if not any(one is recording for one in _recordings):
+                    continue
                 skipped = entries - _entries_in(ranges)
                 recording.append(Scanned(table.file.file_path, _inside(table), self._names, entries, skipped))
             yield table, self._begun(table, ranges)
