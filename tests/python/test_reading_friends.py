@@ -260,3 +260,17 @@ def test_a_key_with_missing_values_is_an_error(tmp_path: Path) -> None:
         tree.add_friend(file["u"], on="event", alias="U")
         with pytest.raises(sapwood.ArgumentError, match="one whole number per entry"):
             tree.arrays(["U.w"])
+
+
+@pytest.mark.parametrize("kind", ["tree", "ntuple"])
+def test_a_table_is_its_own_friend_by_its_path(kind: str, tmp_path: Path) -> None:
+    data = {"event": np.arange(ENTRIES), "x": np.arange(ENTRIES) / 2}
+    _write(tmp_path / "a.root", kind, "t", data)
+    for on in (None, "event"):
+        with sapwood.open(f"{tmp_path}/a.root:t") as table:
+            table.add_friend(f"{tmp_path}/a.root:t", "me", on=on)
+            assert table.arrays(["x", "me.x"], "me.x < 2").tolist() == [{"x": i / 2, "me.x": i / 2} for i in range(4)]
+            with pytest.raises(NotFoundError, match=r"me\.me\.x"):
+                table.arrays("me.me.x")
+            with pytest.raises(NotFoundError, match="nowhere"):
+                table.arrays("nowhere")

@@ -155,6 +155,7 @@ class Query:
         self._formulas: dict[str, Formula] = {}
         self._beside: dict[str, Beside] = {}
         self._around = frozenset([_place(source)])
+        self._beside_another = False
         self._lost_friends: dict[str, SapwoodError] = {}
         word = source.words.field
         for name in aliases or ():
@@ -567,9 +568,11 @@ class Query:
     def _column_of(self, friend: FriendElement, column: str) -> Leaf | Group | None:
         known = self._beside.get(friend.name)
         query = Query(friend.table, []) if known is None else known.query
-        if _place(query.source) in self._around:
+        is_itself = not self._beside_another and query.source is not self.source
+        if _place(query.source) in self._around and not is_itself:
             return None  # a friend of a friend that is the table itself
         query._around = self._around | query._around
+        query._beside_another = True
         field = query.source.find(column)
         if field is not None:
             query.named.add(field)
