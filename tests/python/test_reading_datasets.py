@@ -595,3 +595,15 @@ def test_ranges_of_entries(folder: Path) -> None:
     assert [(r.start, r.stop) for _, r in steps] == [(0, 20), (20, 30), (30, 35), (35, 37)]
     with pytest.raises(ArgumentError, match="entries 390 to 401 of a tree that has 400"):
         sapwood.concatenate({first: {"object_path": "events", "steps": [(390, 401)]}})
+
+
+@pytest.mark.parametrize("chosen", [{"entry_start": -3}, {"entry_stop": -1}, {}], ids=str)
+def test_skipped_files_are_counted_once(tmp_path: Path, chosen: dict[str, int]) -> None:
+    for name, tree in (("a", "t"), ("b", "other"), ("c", "t")):
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            file[tree] = {"x": np.arange(5)}
+    files = [f"{tmp_path}/{name}.root:t" for name in "abc"]
+    with pytest.warns(SapwoodWarning, match=r"1 of 3 files lack the tree or a branch, skipped: \S*b.root$"):
+        found = sapwood.concatenate(files, "x", allow_missing=True, **chosen)
+    expected = [*range(5), *range(5)][slice(chosen.get("entry_start"), chosen.get("entry_stop"))]
+    assert found["x"].tolist() == expected

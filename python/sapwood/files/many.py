@@ -267,6 +267,10 @@ class OpenFiles:
             state = _state_of(located.file)
             table = self._opened(located)
             if not isinstance(table, _Missing):
+    def forget_skipped(self) -> None:
+        """Forget the skipped files, before all files are opened again."""
+        self._skipped.clear()
+
                 self._kept.lend(located, state, table)
         return table
 
@@ -470,3 +474,4 @@ def num_entries(
     The path of each file, the path of the tree in it, and the number of its entries.
     """
     yield from OpenFiles(paths, allow_missing, options, ledger).count()
+        tables.forget_skipped()
