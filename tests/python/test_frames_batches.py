@@ -472,3 +472,40 @@ def test_names_of_a_batch_are_not_given_twice(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=r"arrays of their own that are named \['(weight|pt_mask)'\]"):
             next(iter(sapwood.batches(files, names, 3, pad=2)))
     assert next(iter(sapwood.batches(sample, "1 * weight", 3)))["1 * weight"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), None, "1"])
+def test_a_weight_is_a_finite_number(path: Path, weight: Any) -> None:
+    with pytest.raises(ArgumentError, match="the weight of sample 'a' is a finite number"):
+        sapwood.batches({"a": sapwood.Sample(path, weight)}, ["id"], 5)
+
+
+def test_a_world_without_ranks_is_refused(path: Path) -> None:
+    with pytest.raises(ArgumentError, match="the world has at least 1 rank, not 0"):
+        sapwood.batches(path, ["id"], 5, world=0)
+
+
+@pytest.mark.parametrize("kind", ["tree", "ntuple"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_missing_numbers_are_nan(kind: str, shuffle: bool, tmp_path: Path) -> None:
+    n, even = np.arange(200), np.arange(0, 200, 2)
+    paths = [tmp_path / "a.root", tmp_path / "b.root"]
+    for path, number in zip(paths, ("int32", "float64"), strict=True):
+        with sapwood.recreate(path) as file:
+            make = file.mktree if kind == "tree" else file.mkrntuple
+            make("t", {"s": "int32"}).extend({"s": n})
+            make("w", {"s": "int32", "x": "float32", "n": number, "a": "3 * float64"}).extend(
+                {"s": even, "x": even, "n": even, "a": np.repeat(even, 3).reshape(-1, 3)}
+            )
+    with sapwood.open(f"{paths[0]}:t") as one, sapwood.open(f"{paths[1]}:t") as other:
+        for table, path in zip((one, other), paths, strict=True):
+            table.add_friend(f"{path}:w", on="s")
+        for files in (one, [one, other]):
+            for batch in sapwood.batches(files, ["s", "w.x", "w.a", "1.0 * w.n"], 33, shuffle=shuffle):
+                expected = np.where(batch["s"] % 2, np.nan, batch["s"])
+                np.testing.assert_array_equal(batch["w.x"], expected)
+                np.testing.assert_array_equal(batch["1.0 * w.n"], expected)
+                np.testing.assert_array_equal(batch["w.a"], np.repeat(expected, 3).reshape(-1, 3))
+                assert batch["w.x"].dtype == np.float32
+        with pytest.raises(UnsupportedError, match=r"'w.n' is missing in 100 of 200 entries.*'1.0 \* w.n'"):
+            next(iter(sapwood.batches(one, ["w.n"], 10)))

@@ -11,7 +11,8 @@ from functools import partial
 from hashlib import blake2b
 from importlib import import_module
 from itertools import pairwise
-from math import prod
+from math import isfinite, prod
+from numbers import Real
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -20,9 +21,10 @@ import numpy as np
 from sapwood import _native, columns
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, ArgumentTypeError, MissingPackageError, UnsupportedError, check_kind
-from sapwood.files.many import OpenFiles
+from sapwood.files.many import OpenFiles, check_options
 from sapwood.show.units import is_count
 from sapwood.storage.locate import Files
+from sapwood.storage.sources import OPTIONS
 from sapwood.table.joining import Joining, common_type, exactly
 from sapwood.table.libraries import library_of
 from sapwood.table.native import Exact
@@ -30,6 +32,7 @@ from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.scan import Slice, read
 from sapwood.table.schema import Field, HasFields
+from sapwood.table.signatures import meant_by
 from sapwood.table.steps import read_ahead
 
 _MIXED = 8
@@ -50,7 +53,7 @@ _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
 class Sample(NamedTuple):
-    """Files whose entries all have the same weight."""
+    """Files whose entries all have the same weight, a finite number."""
 
     files: Files
     weight: float = 1.0
@@ -113,6 +116,8 @@ class Batches:
             raise ArgumentError(f"a batch has at least 1 entry, not {batch_size}")
         if seed < 0:
             raise ArgumentError(f"the seed is at least 0, not {seed}")
+        if world < 1:
+            raise ArgumentError(f"the world has at least 1 rank, not {world}")
         if not 0 <= rank < world:
             raise ArgumentError(f"the rank is between 0 and {world - 1}, not {rank}")
         if library not in ("np", *_MODULES):
@@ -126,6 +131,9 @@ class Batches:
             raise ArgumentError("`pad` and `shuffle` count from 0")
         if max(pads.values(), default=0) >= _LONGEST:
             raise ArgumentError(f"`pad` is at most {_LONGEST - 1}")
+        for name, sample in samples.items():
+            if not (isinstance(sample.weight, Real) and isfinite(sample.weight)):
+                raise ArgumentError(f"the weight of sample {name!r} is a finite number, not {sample.weight!r}")
         self._samples = dict(samples)
         self._expressions = expressions
         self._size = batch_size
@@ -286,7 +294,7 @@ class Batches:
         results, _ = ResultForm(library_of("np")).results(query, self._data(groups), range(length))
         while len(self._open) > _OPEN:
             self._open.popitem(last=False)[1][1]()
-        data = {name: result.column for name, result in results}
+        data = {name: _filled(name, result.column) for name, result in results}
         self._check_names(data)
         if self._named:
             lengths = [unit.entries for unit in units]
@@ -445,6 +453,12 @@ def _both(one: columns.Type, other: columns.Type) -> columns.Type | None:
         case (("fixed" | "list", *_), ("fixed" | "list", *_)):
             kind = _both(one[-1], other[-1])
             return kind and ("list", kind)
+        case ("option", a), ("option", b):
+            kind = _both(a, b)
+            return kind and ("option", kind)
+        case (("option", a), b) | (b, ("option", a)):
+            kind = _both(a, b)
+            return kind and ("option", kind)
         case _:
             return one if one == other else None
 
@@ -455,6 +469,12 @@ def _in_type(column: Column, kind: columns.Type, field: str, where: str) -> Colu
         case ("number", values), ("number", name):
             numbers = exactly(values, np.dtype(name), field, where, "the batches", "make batches of each kind of files")
             return "number", numbers
+        case ("option", index, content), ("option", inner):
+            return "option", index, _in_type(content, inner, field, where)
+        case ("option", index, content), _:  # a friend that is found by a key
+            return "option", index, _in_type(content, kind, field, where)
+        case _, ("option", inner):
+            return _in_type(column, inner, field, where)
         case ("list", offsets, content), ("list", inner):
             return "list", offsets, _in_type(content, inner, field, where)
         case ("fixed", length, size, content), ("fixed", _, inner):
@@ -470,6 +490,8 @@ def _joined_columns(name: str, pieces: Sequence[Column | None]) -> Column | None
     found = [one for one in pieces if one is not None]
     if len(found) < len(pieces):
         return None
+    if any(one[0] == "option" for one in found):
+        found = [one if one[0] == "option" else ("option", np.arange(columns.length_of(one)), one) for one in found]
     kinds = [columns.type_of(one) for one in found]
     other = next((kind for kind in kinds if kind != kinds[0]), kinds[0])
     joined = columns.joined(found) if other == kinds[0] else None
@@ -477,6 +499,38 @@ def _joined_columns(name: str, pieces: Sequence[Column | None]) -> Column | None
         both = " and ".join(dict.fromkeys(map(columns.describe, (kinds[0], other))))
         raise UnsupportedError(f"{name!r} is {both}: batches hold numbers, arrays of numbers and lists of these")
     return joined
+
+
+def _filled(name: str, column: Column) -> Column:
+    """Return a column with NaN for missing floating-point numbers.
+
+    Raises
+    ------
+    UnsupportedError
+        Other values are missing.
+    """
+    match column:
+        case ("list", offsets, content):
+            return "list", offsets, _filled(name, content)
+        case ("option", index, content) if columns.is_rectangular(columns.type_of(content)):
+            values = columns.to_numpy(content, copy=False)
+            missing = index < 0
+            if not missing.any():
+                return columns.from_numpy(values[index])
+            if values.dtype.kind == "f":
+                taken = (
+                    values[np.where(missing, 0, index)]
+                    if len(values)
+                    else np.empty((len(index), *values.shape[1:]), values.dtype)
+                )
+                taken[missing] = np.nan
+                return columns.from_numpy(taken)
+            raise UnsupportedError(
+                f"{name!r} is missing in {int(missing.sum())} of {len(index)} entries, and only floating-point numbers "
+                f"can be NaN: read it as the expression '1.0 * {name}', or leave it out"
+            )
+        case _:
+            return column
 
 
 class _Source(NamedTuple):
@@ -632,15 +686,17 @@ def batches(
     ------
     ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
         As in `sapwood.iterate`, and `MissingPackageError` if `library` is not installed. Batches hold numbers, arrays
-        of numbers, and lists of these. All arrays need different names.
+        of numbers, and lists of these. Missing floating-point numbers are NaN; other missing values are an error. All
+        arrays need different names.
     """
-    if unknown := _SELECTIONS & options.keys():
+    if unknown := [name for name in options if name not in OPTIONS and meant_by(name, _SELECTIONS, 0.85)]:
         raise ArgumentTypeError(
             f"batches do not take {', '.join(sorted(unknown))}: they have all entries and the named fields. Write the "
             "selected entries first (`sapwood copy --cut`), or leave entries out in the loop"
         )
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
+    check_options(batches, options, [sample.files for sample in samples.values()])
     return Batches(
         samples, expressions, batch_size, named=named, shuffle=shuffle, seed=seed, rank=rank, world=world, pad=pad,
         library=library, drop_last=drop_last, options=options,
