@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,98 @@ except sapwood.LimitError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "cannot start a thread (4096 requested)" in done.stdout
+
+
+@pytest.fixture(scope="module", params=["tree", "ntuple"])
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    path = tmp_path_factory.mktemp("keywords") / "a.root"
+    with sapwood.recreate(path) as file:
+        make = file.mktree if request.param == "tree" else file.mkrntuple
+        make("t", {"x": "float64"}).extend({"x": [1.0, 2.0, 3.0]})
+    with sapwood.open(path) as file:
+        yield file["t"]
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "meant"),
+    [
+        ("arrays", {"where": "x > 1"}, "cut"),
+        ("arrays", {"columns": "x"}, "expressions"),
+        ("arrays", {"entry_strat": 1}, "entry_start"),
+        ("iterate", {"where": "x > 1"}, "cut"),
+        ("iterate", {"stepsize": 3}, "step_size"),
+        ("explain", {"where": "x > 1"}, "cut"),
+        ("hist", {"expressions": "x", "cut": "x > 1"}, "where"),
+        ("num_entries_for", {"memory_size": 10, "branches": "x"}, "expressions"),
+        ("keys", {"filter_nam": "x"}, "filter_name"),
+        ("iteritems", {"filter_nam": "x"}, "filter_name"),
+        ("show", {"filter_nam": "x"}, "filter_name"),
+        ("arrays", {"strange": 1}, None),
+    ],
+    ids=str,
+)
+def test_an_unknown_keyword_is_refused_by_the_method_that_was_called(
+    table: Any, method: str, given: dict[str, Any], meant: str | None
+) -> None:
+    kind = type(table).__name__
+    hint = "" if meant is None else rf"; did you mean '{meant}'\?"
+    with pytest.raises(ArgumentTypeError, match=rf"^{kind}\.{method}\(\) has no argument '\w+'{hint}$"):
+        getattr(table, method)(**given)
+
+
+def test_an_unknown_keyword_of_a_field_is_refused_by_its_method(table: Any) -> None:
+    kind = type(table["x"]).__name__
+    with pytest.raises(ArgumentTypeError, match=rf"^{kind}\.array\(\) has no argument 'entry_strat'; did you mean"):
+        table["x"].array(entry_strat=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "hint"),
+    [
+        (sapwood.iterate, {"where": "x > 1"}, "did you mean 'cut'"),
+        (sapwood.iterate, {"step_sise": 1}, "did you mean 'step_size'"),
+        (sapwood.iterate, {"strange": 1}, "`sapwood.open` has no such option"),
+        (sapwood.concatenate, {"where": "x > 1"}, "did you mean 'cut'"),
+        (sapwood.concatenate, {"column_cach": "x"}, "did you mean 'column_cache'"),
+        (sapwood.num_entries, {"cut": "x > 1"}, "`sapwood.open` has no such option"),
+        (sapwood.dask, {"stepsize": 1}, "did you mean 'step_size'"),
+        (sapwood.dataset, {"filter": 1}, "pass columns and a filter to `scanner`"),
+        (sapwood.scan_polars, {"columns": ["x"]}, "use select, filter and head"),
+    ],
+    ids=str,
+)
+def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(
+    path: Path, function: Any, given: dict[str, Any], hint: str
+) -> None:
+    (name,) = given
+    for files in (f"{path}:t", [path], {path: "t"}):
+        with pytest.raises(
+            ArgumentTypeError, match=rf"^sapwood\.{function.__name__}\(\) has no argument '{name}'.*{hint}"
+        ):
+            function(files, **given)
+
+
+def test_a_keyword_that_a_function_has_is_meant_also_beside_a_url() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^sapwood\.iterate\(\) has no argument 'where'; did you mean 'cut'"):
+        sapwood.iterate("memory://nowhere.root:t", where="x > 1")
+
+
+def test_batches_refuse_unknown_keywords(path: Path) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"^sapwood\.batches\(\) has no argument 'batchsize'; did you mean"):
+        sapwood.batches(path, ["x"], 2, batchsize=1)
+    with pytest.raises(ArgumentTypeError, match="batches do not take where"):
+        sapwood.batches(path, ["x"], 2, where="x > 1")
+
+
+@pytest.mark.parametrize("method", ["scanner", "to_table", "to_batches", "head", "take", "count_rows"])
+def test_a_dataset_refuses_unknown_keywords(path: Path, method: str) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
+    events: Any = sapwood.dataset(path)
+    first = {"head": (1,), "take": ([0],)}.get(method, ())
+    for scanned in (events, next(iter(events.get_fragments()))):
+        kind = type(scanned).__name__
+        with pytest.raises(
+            ArgumentTypeError, match=rf"^{kind}\.{method}\(\) has no argument 'cut'; did you mean 'filt"
+        ):
+            getattr(scanned, method)(*first, cut="x > 1")
+        getattr(scanned, method)(*first, use_threads=False, batch_readahead=1)

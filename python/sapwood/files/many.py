@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TABLES
 from sapwood.storage.locate import Files, Located, Steps, expand, is_url
+from sapwood.storage.sources import OPTIONS
 from sapwood.table import dataset
 from sapwood.table.expressions import Language
 from sapwood.table.filters import NameFilter, no_filter, same_filter
@@ -34,6 +36,7 @@ from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.schema import FieldFilter, HasFields
+from sapwood.table.signatures import meant_by, unknown_keyword
 from sapwood.table.steps import entry_range, read_ahead, whole
 
 if TYPE_CHECKING:
@@ -137,6 +140,36 @@ def _is_local(source: object) -> bool:
     return isinstance(source, (str, Path)) and not is_url(str(source))
 
 
+def check_options(
+    function: Callable[..., Any], options: Mapping[str, object], files: object, instead: str = ""
+) -> None:
+    """Refuse keywords that are neither arguments of a function nor options of `open`.
+
+    A URL may be read by a file system of `fsspec`, whose options are checked when it is opened: here, only those that
+    clearly mean an argument of the function are refused. `instead` says where other functions of reading have them.
+
+    Raises
+    ------
+    ArgumentTypeError
+        There is such a keyword. The message has the name of the function and the right keyword.
+    """
+    known = [one.name for one in signature(function).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    for name in options.keys() - OPTIONS:
+        called = f"sapwood.{function.__name__}"
+        if _all_local(files):
+            hint = f", and `sapwood.open` has no such option{instead and f'; {instead}'}"
+            raise unknown_keyword(called, name, [*known, *OPTIONS], hint)
+        if meant_by(name, known, 0.85):
+            raise unknown_keyword(called, name, known)
+
+
+def _all_local(files: object) -> bool:
+    """Return whether all files are local or open, as far as that is known without an iteration."""
+    if isinstance(files, (Mapping, list, tuple)):
+        return all(map(_all_local, files))  # pyright: ignore[reportUnknownArgumentType]
+    return _is_local(files) or isinstance(files, HasFields)
+
+
 class _Missing(NamedTuple):
     """The path of a file that lacks the tree, and the error that says so."""
 
@@ -234,6 +267,10 @@ class OpenFiles:
             raise error
         self._skipped.append(path)
 
+    def forget_skipped(self) -> None:
+        """Forget the skipped files, before all files are opened again."""
+        self._skipped.clear()
+
     def report(self) -> None:
         """Warn about skipped files."""
         if self._skipped:
@@ -267,10 +304,6 @@ class OpenFiles:
             state = _state_of(located.file)
             table = self._opened(located)
             if not isinstance(table, _Missing):
-    def forget_skipped(self) -> None:
-        """Forget the skipped files, before all files are opened again."""
-        self._skipped.clear()
-
                 self._kept.lend(located, state, table)
         return table
 
@@ -366,6 +399,7 @@ def iterate(
     ak_add_doc, report, decompression_executor, interpretation_executor
         As in `TTree.iterate`.
     """
+    check_options(iterate, options, files)
     warn_of_executors(decompression_executor, interpretation_executor)
     form = ResultForm(library_of(library), how, ak_add_doc)
     keep = same_filter(filter_branch, filter_field)
@@ -448,6 +482,7 @@ def concatenate(
     -------
     The array. With `allow_missing`, an empty array without columns if no file has the tree and its branches.
     """
+    check_options(concatenate, options, files)
     warn_of_executors(decompression_executor, interpretation_executor)
     form = ResultForm(library_of(library), how, ak_add_doc)
     keep = same_filter(filter_branch, filter_field)
@@ -457,6 +492,7 @@ def concatenate(
     if first < 0 or (last is not None and last < 0):
         # Entries counted from the end need the total first.
         first, last = entry_range(sum(entries for _, _, entries in tables.count()), entry_start, entry_stop)
+        tables.forget_skipped()
     pieces, paths = dataset.concatenate(tables, select, form, first, last)
     tables.report()
     if not pieces:
@@ -473,5 +509,5 @@ def num_entries(
     ------
     The path of each file, the path of the tree in it, and the number of its entries.
     """
-    yield from OpenFiles(paths, allow_missing, options, ledger).count()
-        tables.forget_skipped()
+    check_options(num_entries, options, paths)
+    return OpenFiles(paths, allow_missing, options, ledger).count()

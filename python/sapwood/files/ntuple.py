@@ -319,6 +319,7 @@ class HasRFields(Readable):
         form = ak.forms.RecordForm(forms, names, form_key="toplevel")
         return form, [field.name for field in line[first:]] if line else None
 
+    @passes_on()
     def show(  # pyright: ignore[reportIncompatibleMethodOverride] - it has uproot's words, not those of trees
         self,
         *,

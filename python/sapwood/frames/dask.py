@@ -9,7 +9,7 @@ from typing import Any
 
 from sapwood.columns import Array, Foreign
 from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError, warn_of_executors
-from sapwood.files.many import OpenFiles
+from sapwood.files.many import OpenFiles, check_options
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
 from sapwood.table.filters import NameFilter, no_filter, same_filter
@@ -90,6 +90,7 @@ def dask(
         No file has the tree, or the files have no field in common.
     """
     del custom_classes
+    check_options(dask, options, files)
     warn_of_executors(decompression_executor, interpretation_executor)
     # uproot has its own marker for omitted arguments.
     step_size = None if type(step_size).__name__ == "_Unset" else step_size

@@ -18,15 +18,28 @@ import pyarrow.fs
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, near_it, without_secrets
+from sapwood.files.many import check_options
 from sapwood.frames.expressions import names_in, of_arrow
 from sapwood.frames.source import FIRST_STEPS, PIECE, FrameSource
 from sapwood.storage.locate import Files
 from sapwood.table.explain import Explanations
 from sapwood.table.predicates import UNKNOWN, All, Predicate
+from sapwood.table.signatures import check_keywords
 
 Columns = Sequence[str] | Mapping[str, Any] | None
 """Names of columns, or expressions by the names of their results; None for all."""
 
+_OPTIONS = (
+    "batch_size",
+    "batch_readahead",
+    "cache_metadata",
+    "fragment_readahead",
+    "fragment_scan_options",
+    "memory_pool",
+    "use_async",
+    "use_threads",
+)
+"""The options of Arrow's scanners."""
 _FORMAT = ds.IpcFileFormat()
 _IDLE = 0.5
 """Seconds after the last batch after which no thread is expected to request another batch or to release one."""
@@ -136,6 +149,22 @@ class _Scannable:
     _source: FrameSource
     _filter: Foreign
 
+    def _scanner(
+        self,
+        called: str,
+        columns: Columns,
+        filter: Foreign,  # noqa: A002
+        whole: bool,
+        options: Mapping[str, Any],
+    ) -> Foreign:
+        """Return a scanner for the method `called`; with `whole`, all entries will be read."""
+        self._check(called, options)
+        asked = self._asked(columns, filter)
+        return asked.scanner(asked.tables(first=() if whole else FIRST_STEPS), options)
+
+    def _check(self, called: str, options: Mapping[str, Any]) -> None:
+        check_keywords(f"{type(self).__name__}.{called}", options, ("columns", "filter", *_OPTIONS))
+
     def _asked(self, columns: Columns, filter: Foreign) -> _Asked:  # noqa: A002
         source = self._source
         filters = [one for one in (self._filter, filter) if one is not None]
@@ -164,26 +193,36 @@ class _Scannable:
             An expression. Only entries for which it is true are returned. Entries that an index excludes are not
             read.
         options
-            ``batch_size``, ``use_threads`` and ``memory_pool`` as in `pyarrow.dataset.Scanner.from_batches`; others
-            have no effect.
+            ``batch_size``, ``use_threads`` and ``memory_pool`` as in `pyarrow.dataset.Scanner.from_batches`. Other
+            options of `pyarrow.dataset.Scanner.from_dataset` have no effect.
 
         Raises
         ------
         NotFoundError
             There is no such column.
+        ArgumentError
+            The filter is not an expression, or there is no such option.
         """
-        asked = self._asked(columns, filter)
-        # Methods that read all entries pass `whole`.
-        first = () if options.pop("whole", False) else FIRST_STEPS
-        return asked.scanner(asked.tables(first=first), options)
+        return self._scanner("scanner", columns, filter, False, options)
 
     def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
         """Read record batches; arguments as in `scanner`."""
-        return _in_one_process(self.scanner(*given, **scanned).to_batches(), os.getpid())
+        return _in_one_process(self._read("to_batches", False, *given, **scanned).to_batches(), os.getpid())
 
     def to_table(self, *given: Foreign, **scanned: Foreign) -> Foreign:
         """Read a `pyarrow.Table`; arguments as in `scanner`."""
-        return self.scanner(*given, **scanned, whole=True).to_table()
+        return self._read("to_table", True, *given, **scanned).to_table()
+
+    def _read(
+        self,
+        called: str,
+        whole: bool,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        **options: Foreign,
+    ) -> Foreign:
+        """Return a scanner for a method that has the arguments of `scanner`."""
+        return self._scanner(called, columns, filter, whole, options)
 
     def head(
         self,
@@ -193,6 +232,7 @@ class _Scannable:
         **options: Foreign,
     ) -> Foreign:
         """Read the first rows; further arguments as in `scanner`. Reading ends when there are enough rows."""
+        self._check("head", options)
         asked = self._asked(columns, filter)
         left = max(0, num_rows)
         with closing(asked.tables(left if asked.filter is None else None)) as tables:
@@ -210,7 +250,7 @@ class _Scannable:
         **options: Foreign,
     ) -> Foreign:
         """Read the rows with these numbers; further arguments as in `scanner`."""
-        return _Scannable.scanner(self, columns, filter, **options).take(indices)
+        return self._scanner("take", columns, filter, False, options).take(indices)
 
     def explain(
         self,
@@ -263,9 +303,10 @@ class _Scannable:
 
     def count_rows(self, filter: Foreign = None, **scanned: Foreign) -> int:  # noqa: A002
         """Count rows. Without a filter, only the descriptions of the tables are read."""
+        self._check("count_rows", scanned)
         if filter is None and self._filter is None:
             return self._source.count()
-        return _Scannable.scanner(self, [], filter, **scanned, whole=True).count_rows()
+        return self._scanner("count_rows", [], filter, True, scanned).count_rows()
 
 
 class Fragment(_Scannable):
@@ -301,8 +342,19 @@ class Fragment(_Scannable):
         **options: Foreign,
     ) -> Foreign:
         """Return a `pyarrow.dataset.Scanner`. `schema` is the dataset's; other arguments as in `Dataset.scanner`."""
+        return self._read("scanner", False, schema, columns, filter, **options)
+
+    def _read(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        called: str,
+        whole: bool,
+        schema: Foreign = None,
+        columns: Columns = None,
+        filter: Foreign = None,  # noqa: A002
+        **options: Foreign,
+    ) -> Foreign:
         _check_schema(schema, self.physical_schema)
-        return super().scanner(columns, filter, **options)
+        return self._scanner(called, columns, filter, whole, options)
 
     @property
     def partition_expression(self) -> Foreign:
@@ -473,4 +525,5 @@ def dataset(files: Files, **options: object) -> Dataset:
     NotFoundError, ArgumentError, StorageError, CorruptError
         As in `sapwood.iterate`.
     """
+    check_options(dataset, options, files, "pass columns and a filter to `scanner` or `to_table`")
     return Dataset(FrameSource(files, options))

@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any
 
 from sapwood.columns import Foreign
+from sapwood.files.many import check_options
 from sapwood.frames.expressions import of_polars
 from sapwood.frames.source import FIRST_STEPS, FrameSource
 from sapwood.storage.locate import Files
@@ -31,6 +32,7 @@ def scan_polars(files: Files, **options: object) -> Foreign:
     import polars as pl
     from polars.io.plugins import register_io_source
 
+    check_options(scan_polars, options, files, "use select, filter and head of the LazyFrame")
     source = FrameSource(files, options)
     empty: Any = pl.from_arrow(source.schema().empty_table())
 

@@ -25,6 +25,7 @@ from sapwood.errors import (
     StorageError,
     similar,
     storage_error,
+    suggestion,
     warn_of_executors,
 )
 
@@ -382,6 +383,8 @@ _WITHOUT_EFFECT = frozenset(
 )
 FOR_ANY_FILE = frozenset(["checksums", "column_cache", "column_cache_size"])
 """Options that do not concern storage, so that local files have them, too."""
+OPTIONS = _FAR | _S3 | _HANDLERS | _WITHOUT_EFFECT | FOR_ANY_FILE | {"array_cache"}
+"""All options of `open` that do not depend on a file system of `fsspec`."""
 _PAUSES = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 """Seconds to wait, one after another, when a file changes while it is opened."""
 
@@ -457,8 +460,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
                 path = _web_address(path)
                 _refuse_unknown(path, re.sub("^dav", "http", kind), options, known)
             return _through_fsspec(path, options)
-    if options.keys() - _ALSO_LOCAL:
-        raise ArgumentTypeError(f"no such option for a local file: {', '.join(sorted(options.keys() - _ALSO_LOCAL))}")
+    if unknown := sorted(options.keys() - _ALSO_LOCAL):
+        near = suggestion(unknown[0], OPTIONS - _HANDLERS - _WITHOUT_EFFECT, 1)
+        raise ArgumentTypeError(f"no such option for a local file: {', '.join(unknown)}{near}")
     if isinstance(path, str):
         local = local_path(path)
         # Another process may have another working directory.

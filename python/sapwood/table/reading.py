@@ -425,6 +425,7 @@ class ReadableTable(Readable, Table):
 class ReadableField(Readable, Field):
     """A field that can be read alone."""
 
+    @passes_on()
     def array(
         self,
         interpretation: Interpretation | None = None,

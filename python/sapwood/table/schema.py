@@ -259,6 +259,7 @@ class HasFields:
 
     # Listing fields
 
+    @passes_on()
     def iteritems(
         self,
         *,
