@@ -355,6 +355,7 @@ def test_several_samples_have_weights(path: Path) -> None:
 def test_other_libraries_take_arrays_through_dlpack(path: Path, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType(library)
     module.from_dlpack = np.from_dlpack  # type: ignore[attr-defined]
+    module.config = types.SimpleNamespace(jax_enable_x64=True)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, library, module)
     monkeypatch.setitem(sys.modules, "jax.dlpack", module)
     for shuffle in (False, True):
@@ -509,3 +510,13 @@ def test_missing_numbers_are_nan(kind: str, shuffle: bool, tmp_path: Path) -> No
                 assert batch["w.x"].dtype == np.float32
         with pytest.raises(UnsupportedError, match=r"'w.n' is missing in 100 of 200 entries.*'1.0 \* w.n'"):
             next(iter(sapwood.batches(one, ["w.n"], 10)))
+
+
+def test_jax_keeps_the_precision_that_is_set(path: Path) -> None:
+    jax = pytest.importorskip("jax", reason="needs JAX (pip install --group test)")
+    with jax.enable_x64(not jax.config.jax_enable_x64):  # of this thread only
+        wide = jax.config.jax_enable_x64
+        found = list(sapwood.batches(f"{path}:t", ["id", "x"], 300, library="jax"))
+    assert {str(one.dtype) for batch in found for one in batch.values()} == (
+        {"int64", "float64"} if wide else {"int32", "float32"}
+    )
