@@ -132,3 +132,35 @@ def test_half_floats_in_rntuples(tmp_path: Path) -> None:
 def test_dates_are_refused(tmp_path: Path) -> None:
     with pytest.raises(sapwood.UnsupportedError, match=r"'x': no branch type holds datetime64\[s\]: .* to int64"):
         read_back(tmp_path, np.array(["2020-01-01"], "M8[s]"))
+
+
+def _encoded() -> dict[str, Any]:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([1.5, 2.5]))
+    views = pa.array([[1, 2], [], [3]], pa.list_view(pa.int32()))
+    nested = pa.array([[[9]], [[1], [2, 3]], []], pa.list_(pa.list_view(pa.int32())))
+    return {
+        "views": views,
+        "large views": pa.array(views.to_pylist(), pa.large_list_view(pa.int32())),
+        "views in any order": pa.ListViewArray.from_arrays([2, 0, 1], [1, 2, 0], pa.array([7, 8, 9])),
+        "views in lists": nested,
+        "slices of views in lists": nested[1:],
+        "views in views": pa.array([[[1]], [[], [2]]], pa.list_view(pa.list_view(pa.int32()))),
+        "views in structures": pa.array([{"a": [1]}, {"a": []}], pa.struct([("a", pa.list_view(pa.int32()))])),
+        "chunks of views": pa.chunked_array([views, views[1:]]),
+        "no chunks of views": pa.chunked_array([], views.type),
+        "runs in lists": pa.ListArray.from_arrays([0, 2, 3], runs),
+        "runs in views": pa.ListViewArray.from_arrays([1, 0], [2, 1], runs),
+        "runs in fixed lists": pa.FixedSizeListArray.from_arrays(runs, 3),
+        "runs in structures": pa.StructArray.from_arrays([runs, pa.array([1, 2, 3])], ["a", "b"])[1:],
+        "maps in views": pa.ListViewArray.from_arrays(
+            [0, 1], [1, 1], pa.array([{1: 2}, {}], pa.map_(pa.int32(), pa.int32()))
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", list(_encoded()))
+def test_views_of_lists_and_runs_within_lists(tmp_path: Path, what: str) -> None:
+    values = _encoded()[what]
+    expected = [dict(one[0]) for one in values.to_pylist()] if what == "maps in views" else values.to_pylist()
+    found = read_back(tmp_path, values)
+    assert ([dict(one[0]) for one in found] if what == "maps in views" else found) == expected

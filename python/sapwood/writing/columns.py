@@ -330,6 +330,7 @@ NOT_IN_AWKWARD = (ArithmeticError, AssertionError, LookupError, NotImplementedEr
 def _from_arrow(data: Foreign, *, missing: bool) -> Column:
     import pyarrow as pa
 
+    data = _decoded(data)
     if not _has_maps_or_unions(data.type):
         import awkward as ak
 
@@ -396,10 +397,7 @@ def plain_arrow(data: Foreign) -> Foreign:
     """
     import pyarrow as pa
 
-    if pa.types.is_run_end_encoded(data.type):
-        from pyarrow import compute
-
-        data = compute.call_function("run_end_decode", [data])
+    data = _decoded(data)
     kind = _plain_type(data.type)
     if not kind.equals(data.type) and not len(data):
         data = pa.array([], kind)  # a cast would return buffers that Awkward refuses
@@ -409,6 +407,47 @@ def plain_arrow(data: Foreign) -> Foreign:
     if isinstance(data, pa.ChunkedArray):
         return pa.chunked_array([without_offset(chunk) for chunk in data.chunks if len(chunk)], data.type)
     return without_offset(data)
+
+
+def _decoded(data: Foreign) -> Foreign:
+    """Return an array with lists in place of views of lists, and with the values of run-end encoded arrays.
+
+    Within lists and structures, a cast of Arrow refuses the latter, and makes invalid arrays of the former. Maps and
+    unions stay as they are.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = data.type
+    if not _is_encoded(kind):
+        return data
+    if isinstance(data, pa.ChunkedArray):
+        return pa.chunked_array([_decoded(chunk) for chunk in data.chunks or [pa.nulls(0, kind)]])
+    if pa.types.is_run_end_encoded(kind):
+        return _decoded(compute.call_function("run_end_decode", [data]))
+    missing = data.is_null()
+    if pa.types.is_struct(kind):
+        parts = [_decoded(part) for part in data.flatten()]
+        fields = [kind.field(place).with_type(part.type) for place, part in enumerate(parts)]
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=missing)
+    if pa.types.is_fixed_size_list(kind):
+        size = kind.list_size
+        values = _decoded(data.values.slice(data.offset * size, len(data) * size))
+        return pa.FixedSizeListArray.from_arrays(values, size, mask=missing)
+    lengths = np.asarray(compute.call_function("list_value_length", [data]).fill_null(0), np.int64)
+    return pa.LargeListArray.from_arrays(
+        np.concatenate([[0], np.cumsum(lengths)]), _decoded(data.flatten()), mask=missing
+    )
+
+
+def _is_encoded(kind: Foreign) -> bool:
+    """Return whether a type has views of lists or run-end encoded values, outside of maps and unions."""
+    import pyarrow as pa
+
+    if kind.id in (pa.lib.Type_RUN_END_ENCODED, pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW):
+        return True
+    is_plain = pa.types.is_map(kind) or pa.types.is_union(kind) or isinstance(kind, pa.ExtensionType)
+    return not is_plain and any(_is_encoded(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def without_offset(array: Foreign) -> Foreign:
