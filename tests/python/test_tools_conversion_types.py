@@ -16,6 +16,7 @@ from sapwood import tools
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("pyarrow.feather")
 
 N = 6
 NOTHING: dict[str, Any] = {
@@ -126,3 +127,18 @@ def test_json_lines_that_are_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"a": "\xff"}\n')
     with pytest.raises(sapwood.ArgumentError, match=r"a\.jsonl: not a text in UTF-8: invalid start byte 0xff"):
         tools.convert(tmp_path / "a.jsonl", tmp_path / "a.root")
+
+
+@pytest.mark.parametrize("target", ["b.parquet", "b.arrow"])
+def test_time_zones_are_kept(tmp_path: Path, target: str) -> None:
+    times = pa.array([0, None, 10**15], pa.timestamp("us", "Europe/Zurich"))
+    decimals = pa.array([{1: 2}, None, {}], pa.map_(pa.int32(), pa.int32()))  # these are read one by one
+    for columns in ({"t": times, "u": times.cast(pa.timestamp("us"))}, {"t": times, "m": decimals}):
+        table = pa.table(columns)
+        pq.write_table(table, tmp_path / "a.parquet")
+        tools.convert(str(tmp_path / "a.parquet"), str(tmp_path / target))
+        read = pq.read_table if target.endswith("parquet") else pa.feather.read_table
+        found = read(tmp_path / target)
+        assert found.column("t").type == times.type
+        assert found.column("t").to_pylist() == times.to_pylist()
+        (tmp_path / target).unlink()

@@ -65,6 +65,9 @@ _NO_VALUE = ("", "#N/A", "#N/A N/A", "#NA", "N/A", "NA", "NULL", "n/a", "null")
 """Mark of a missing value in CSV. NaN is not one: it is a number."""
 _WHOLE = re.compile("[0-9]{1,20}")
 
+_ZONE = "timezone"
+"""Parameter of Awkward arrays of timestamps: their time zone in Arrow. The values are those of UTC."""
+
 Batches = Iterator[Mapping[str, Any]]
 
 
@@ -215,7 +218,11 @@ def _of_arrow(batch: Foreign) -> Foreign:
     try:
         columns = [_plain(column) for column in batch.columns]
         fields = [field.with_type(column.type) for field, column in zip(batch.schema, columns, strict=True)]
-        return ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata)))
+        found = ak.from_arrow(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, batch.schema.metadata)))
+        for field in fields:
+            if getattr(field.type, "tz", None) is not None:
+                found[field.name] = _with_zone(found[field.name], field.type)
+        return found
     except NOT_IN_AWKWARD:
         return ak.zip({field.name: _column_of_arrow(field, column) for field, column in pairs}, depth_limit=1)
 
@@ -235,13 +242,21 @@ def _column_of_arrow(field: Foreign, column: Foreign) -> Foreign:
     try:
         plain = _plain(column)
         schema = pa.schema([field.with_type(plain.type)])
-        return ak.from_arrow(pa.RecordBatch.from_arrays([plain], schema=schema))[field.name]
+        return _with_zone(ak.from_arrow(pa.RecordBatch.from_arrays([plain], schema=schema))[field.name], plain.type)
     except NOT_IN_AWKWARD:
         pass
     try:
         return to_awkward(to_column(column, missing=True))  # maps
     except SapwoodError as error:
         raise UnsupportedTypeError(f"column {field.name!r} cannot be converted: {error}") from error
+
+
+def _with_zone(array: Foreign, kind: Foreign) -> Foreign:
+    """Return an Awkward array that keeps the time zone of its Arrow type, if it has one."""
+    import awkward as ak
+
+    zone = getattr(kind, "tz", None)
+    return array if zone is None else ak.with_parameter(array, _ZONE, zone)
 
 
 def _empty(schema: Foreign) -> Foreign:
@@ -439,7 +454,8 @@ def _arrow_table(batch: Foreign) -> Foreign:
     batch = _texts_decoded(batch)
     # Awkward fails on empty unions with missing values.
     own = {name: to_arrow(from_awkward(batch[name])) for name in batch.fields if _has_unions(batch[name])}
-    if not own:
+    zones = {name: zone for name in batch.fields if (zone := ak.parameters(batch[name]).get(_ZONE))}
+    if not own and not zones:
         return ak.to_arrow_table(batch, extensionarray=False)
     parts: list[tuple[Any, Any]] = []
     for name in batch.fields:
@@ -447,7 +463,10 @@ def _arrow_table(batch: Foreign) -> Foreign:
             parts.append((pa.field(name, own[name].type), own[name]))
         else:
             table = ak.to_arrow_table(batch[[name]], extensionarray=False)
-            parts.append((table.schema.field(0), table.column(0)))
+            field, values = table.schema.field(0), table.column(0)
+            if name in zones:
+                field = field.with_type(pa.timestamp(field.type.unit, zones[name]))
+            parts.append((field, values.cast(field.type)))
     return pa.Table.from_arrays([array for _, array in parts], schema=pa.schema([field for field, _ in parts]))
 
 
