@@ -453,3 +453,46 @@ def test_files_of_root_can_have_checksums(name: str, tmp_path: Path) -> None:
         count, faults = file.file.native.compare_checksums()
         assert count > 1 and not faults
         assert file.unreadable(None).keys() == without.unreadable(None).keys()
+
+
+@pytest.mark.parametrize("command", ["rm", "mv", "rootcp", "rootcp from", "copy", "hadd -a"])
+def test_no_command_hides_damage(path: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with sapwood.open(path) as file:
+        native = file.file.native
+        heads = [head for head in records(native, native.begin, native.end) if isinstance(head, RecordHead)]
+    data, sums = path.read_bytes(), beside(path).read_bytes()
+    other = written(path.with_name("other.root"), checksums=False)
+    given, target = other.read_bytes(), path.with_name("target.root")
+    call = {
+        "rm": ["rm", f"{path}:folder/note"],
+        "mv": ["mv", f"{path}:folder/h", f"{path}:moved"],
+        "rootcp": ["rootcp", f"{other}:folder/h", f"{path}:copied"],
+        "rootcp from": ["rootcp", f"{path}:t", str(other)],
+        "copy": ["copy", f"{path}:t", str(target)],
+        "hadd -a": ["hadd", "-a", str(path), str(other)],
+    }[command]
+    refused = 0
+    for number, head in enumerate({head.offset: head for head in heads if head.length > 0}.values()):
+        path.write_bytes(data)
+        beside(path).write_bytes(sums)
+        other.write_bytes(given)
+        flip(path, head.offset + (head.key_bytes - 2 if number % 2 else head.length - 3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = main(call)
+        refused += code != 0
+        errors = capsys.readouterr().err
+        assert code == 0 or str(path) in errors, errors
+        if command in ("rootcp from", "copy", "hadd -a") and code == 0:
+            # What was read, or written again, is right.
+            found = {"copy": target, "rootcp from": other, "hadd -a": path}[command]
+            with sapwood.open(found) as file:
+                rows = file["t"].arrays(list(events())).to_list()
+                if command == "hadd -a":
+                    assert file["n"].arrays()["q"].to_list() == [*range(50), *range(50)]
+            assert rows == ak.zip(events(), depth_limit=1).to_list() * (2 if command == "hadd -a" else 1)
+        if command != "hadd -a" or code != 0:
+            deleted = (command, head.name) in {("rm", "note"), ("mv", "h")}
+            assert deleted or {one.code for one in check(str(path))} & {"checksum", "checksums-unused", "open"}
+        target.unlink(missing_ok=True)
+    assert refused > 0

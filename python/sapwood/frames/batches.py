@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sapwood import _native, columns
-from sapwood.columns import Array, Column, Foreign
+from sapwood.columns import Array, Column
 from sapwood.errors import ArgumentError, ArgumentTypeError, MissingPackageError, UnsupportedError, check_kind
 from sapwood.files.many import OpenFiles, check_options
 from sapwood.show.units import is_count
