@@ -183,7 +183,7 @@ def test_an_unknown_keyword_of_a_field_is_refused_by_its_method(table: Any) -> N
         (sapwood.dataset, {"filter": 1}, "pass columns and a filter to `scanner`"),
         (sapwood.scan_polars, {"columns": ["x"]}, "use select, filter and head"),
     ],
-    ids=str,
+    ids=lambda one: getattr(one, "__name__", str(one)),
 )
 def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(
     path: Path, function: Any, given: dict[str, Any], hint: str

@@ -444,7 +444,7 @@ def _is_encoded(kind: Foreign) -> bool:
     """Return whether a type has views of lists or run-end encoded values, outside of maps and unions."""
     import pyarrow as pa
 
-    if kind.id in (pa.lib.Type_RUN_END_ENCODED, pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW):
+    if pa.types.is_run_end_encoded(kind) or pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return True
     is_plain = pa.types.is_map(kind) or pa.types.is_union(kind) or isinstance(kind, pa.ExtensionType)
     return not is_plain and any(_is_encoded(kind.field(place).type) for place in range(kind.num_fields))
