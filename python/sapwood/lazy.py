@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -43,3 +46,24 @@ def lazily(
         return sorted({*package, *home_of, *modules})
 
     return getattr_, dir_
+
+
+_PATIENCE = 5.0
+"""Maximum number of seconds for which a fork waits for imports."""
+
+
+def _wait_for_imports() -> None:
+    """Wait until no thread imports a module of this package, whose lock would never be free in the forked process."""
+    end = time.monotonic() + _PATIENCE
+    while _is_importing() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+def _is_importing() -> bool:
+    package = __name__.partition(".")[0]
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
+    return any(getattr(getattr(module, "__spec__", None), "_initializing", False) for module in modules)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_imports)

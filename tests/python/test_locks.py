@@ -87,7 +87,29 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("script", [PARENT, READER], ids=["locks", "reading"])
+IMPORTER = """
+import importlib, os, signal, sys, threading
+from pathlib import Path
+import sapwood
+
+folder = Path(sys.argv[1]).parent
+(folder / "late.py").write_text("import time; time.sleep(0.2); value = 3")
+sapwood.__path__.append(str(folder))
+thread = threading.Thread(target=importlib.import_module, args=("sapwood.late",), daemon=True)
+thread.start()
+while "sapwood.late" not in sys.modules:
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    assert importlib.import_module("sapwood.late").value == 3
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("script", [PARENT, READER, IMPORTER], ids=["locks", "reading", "importing"])
 def test_a_forked_process_does_not_wait_for_threads_of_its_parent(tmp_path: Path, script: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "f.root")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
