@@ -64,6 +64,15 @@ def run(*words: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "sapwood", *map(str, words)], capture_output=True, check=False)
 
 
+def test_questions_have_no_control_characters(named: Path) -> None:
+    before = named.read_bytes()
+    command = [sys.executable, "-m", "sapwood", "rootrm", "-i", f"{named}:*"]
+    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"(y/n)") == 2 and not steers(done.stdout.decode())
+    assert named.read_bytes() == before  # without an answer, nothing is deleted
+
+
 def test_a_trace_is_shown_without_control_characters(named: Path, tmp_path: Path) -> None:
     """Those are in the names of the file, the tree and the branch."""
     pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")

@@ -9,7 +9,7 @@ from types import EllipsisType, SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sapwood.errors import ArgumentError
-from sapwood.show.safe import complain, say
+from sapwood.show.safe import complain, safe_line, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,7 +174,12 @@ def _sources(arguments: argparse.Namespace) -> tuple[list[str], str]:
 
 def _asks(interactive: bool) -> Callable[[str], bool]:
     def ask(place: str) -> bool:
-        return not interactive or input(f"remove '{place}' ? (y/n) : ").strip().lower().startswith("y")
+        if not interactive:
+            return True
+        try:
+            return input(safe_line(f"remove '{place}' ? (y/n) : ")).strip().lower().startswith("y")
+        except EOFError:  # nobody answers
+            return False
 
     return ask
 
