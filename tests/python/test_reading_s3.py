@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -90,6 +91,55 @@ def test_keys_of_profiles_and_web_identities(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "absent"))
     with pytest.raises(sapwood.StorageError, match="cannot get keys for role arn:role"):
         sapwood.open("s3://bucket/events.root")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"no answer of HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nA: " + bytes(70_000),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["garbage", "long header", "chunk", "chunk of an error"],
+)
+def test_a_token_service_that_does_not_answer_in_http(
+    answer: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("good", "utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as service:
+
+        def serve() -> None:
+            client, _ = service.accept()
+            with client:
+                client.recv(1 << 16)
+                client.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{service.getsockname()[1]}")
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:role")
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+        with pytest.raises(sapwood.StorageError, match="keys for role arn:role"):
+            credentials.find_keys({})
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"key": 1, "secret": "s"}, "key is a string, not a int"),
+        ({"key": "k", "secret": 987654}, "secret is a string"),
+        ({"key": "k", "secret": "s", "token": b"t"}, "token is a string"),
+        ({"anon": True, "endpoint_url": 5}, "endpoint_url is a string"),
+        ({"anon": True, "client_kwargs": 5}, "client_kwargs is a dict"),
+        ({"anon": True, "client_kwargs": {"region_name": 5}}, "region_name is a string"),
+    ],
+)
+def test_options_of_other_types_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(sapwood.ArgumentError, match=said) as caught:
+        sapwood.open("s3://bucket/events.root", **options)
+    assert "987654" not in str(caught.value)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,6 +102,7 @@ def _of_identity(role: str, file: str) -> Keys:
     known = _lent.get((role, file, service))
     if known is not None and time.time() < known[0]:
         return known[1]
+    from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.parse import urlencode
     from urllib.request import urlopen
@@ -117,9 +119,11 @@ def _of_identity(role: str, file: str) -> Keys:
         with urlopen(f"{service.rstrip('/')}/", urlencode(asked).encode(), timeout=30) as answer:
             text = answer.read(_LARGEST_ANSWER).decode(errors="replace")
     except HTTPError as error:
-        why = _part("Message", error.read(_LARGEST_ANSWER).decode(errors="replace")) or str(error)
-        raise StorageError(f"{service} returned no keys for role {role}: {why}") from None
-    except (OSError, ValueError) as error:
+        text = ""
+        with suppress(OSError, HTTPException):
+            text = error.read(_LARGEST_ANSWER).decode(errors="replace")
+        raise StorageError(f"{service} returned no keys for role {role}: {_part('Message', text) or error}") from None
+    except (OSError, ValueError, HTTPException) as error:
         raise StorageError(f"cannot get keys for role {role} with the token in {file}: {error}") from None
     key, secret, token = (_part(name, text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
     if not key or not secret:

@@ -23,6 +23,7 @@ from sapwood.errors import (
     MissingFileError,
     SapwoodError,
     StorageError,
+    check_kind,
     similar,
     storage_error,
     suggestion,
@@ -656,7 +657,9 @@ def _replicas(url: str, kind: str, given: Any) -> list[str]:
 
 def _s3_option(options: Mapping[str, Any], name: str, *variables: str) -> str | None:
     inner = options.get("client_kwargs") or {}
+    check_kind("client_kwargs", inner, Mapping, "a dict")
     found = options.get(name) or inner.get(name)
+    check_kind(name, found, (str, type(None)), "a string")
     return found or next((os.environ[v] for v in variables if os.environ.get(v)), None)
 
 
@@ -669,6 +672,9 @@ def _region(options: Mapping[str, Any]) -> str:
 def _keys(options: Mapping[str, Any]) -> tuple[str, str, str | None, str] | None:
     from sapwood.storage.credentials import find_keys
 
+    for name in ("key", "secret", "token"):
+        if not isinstance(given := options.get(name), (str, type(None))):
+            raise ArgumentTypeError(f"{name} is a string, not a {type(given).__name__}")  # it may be a secret
     found = find_keys(options)
     return None if found is None else (found.key, found.secret, found.token, _region(options))
 
