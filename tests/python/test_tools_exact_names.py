@@ -10,6 +10,7 @@ import pytest
 import sapwood
 import sapwood.tools
 from sapwood import tools
+from sapwood.cli import main
 from sapwood.errors import ArgumentError
 from sapwood.tools.shims import select
 
@@ -68,3 +69,15 @@ def test_a_cut_of_lists_selects_no_entries(tmp_path: Path) -> None:
         file["t"] = {"n": [1, 2], "v": ak.Array([[1], [2, 3]])}
     with pytest.raises(ArgumentError, match="no single value for each entry"):
         tools.copy(f"{tmp_path / 't.root'}:t", str(tmp_path / "o.root"), selection=tools.Selection(cut="v > 1"))
+
+
+@pytest.mark.parametrize("more", [[], ["x"], ["--index"], ["--json"]])
+def test_statistics_of_a_branch_are_refused(
+    tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "f.root"
+    for kind in ("ttree", "rntuple"):
+        with sapwood.recreate(path, format=kind) as file:
+            file["t"] = {"x": [1, 2, 3]}
+        assert main(["stats", f"{path}:t/x", *more]) == 2
+        assert "is not a table" in capsys.readouterr().err

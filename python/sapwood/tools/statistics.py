@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from sapwood.errors import ArgumentError
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import layout
 from sapwood.show.units import bytes_text, count_text, seconds_text
@@ -32,10 +33,17 @@ def statistics_of(
     Returns
     -------
     The statistics of each field, and the path of the index or None.
+
+    Raises
+    ------
+    ArgumentError
+        `where` names a branch or a field.
     """
     found: list[FieldStatistics] = []
     zones: dict[str, FieldZones] = {}
     with opened_tree(where, options) as table:
+        if table is not table.table:
+            raise ArgumentError(f"{where} is not a table; name the fields of a table after it")
         if index:
             place_for(table)  # before the fields are read
         known = indexable(table)
