@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,26 @@ def test_results_whose_loading_exits_take_off_the_task_alone(folder: Path) -> No
     assert isinstance(found, list)
     assert found[:3] == [GOOD, {}, False]
     assert "cannot be received from the worker process: SystemExit: 7" in found[3][1]
+
+
+COUNTS = """
+from sapwood import train
+
+class Count(train.Task):
+    branches = ["n"]
+
+    def process(self, events):
+        return {"n": len(events)}
+"""
+
+
+def test_names_that_are_not_utf8_do_not_cost_the_results(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(COUNTS)
+    name = os.fsdecode(b"caf\xe9.root")
+    shutil.copy(folder / "a.root", tmp_path / name)
+    words = ["run", "count.py", "-i", name, "-o", "out", "-q", "--checkpoint", f"{name}.ck"]
+    done = subprocess.run([sys.executable, "-m", "sapwood", *words], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert found["results"]["count"] == {"n": 2000}
+    assert "caf\\udce9.root" in (tmp_path / "out" / "report.html").read_text("utf-8")

@@ -80,7 +80,7 @@ def write(run: Run, folder: str | Path, plots: Iterable[str] = ()) -> dict[str, 
         with placed(paths["json"]) as path:
             _write_all(path, to_json(run, unwritten))
         with placed(paths["html"]) as path:
-            path.write_text(render(run, unwritten, _draw(run, folder, formats)), encoding="utf-8")
+            _write_all(path, [render(run, unwritten, _draw(run, folder, formats))])
     except OSError as error:
         if isinstance(error, SapwoodError):
             raise
@@ -133,7 +133,8 @@ def _paths(folder: Path) -> dict[str, Path]:
 
 
 def _write_all(path: Path, pieces: Iterable[str]) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    # Names of files that are not UTF-8 have half characters, which JSON escapes in the same way.
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(pieces)
 
 
