@@ -19,6 +19,7 @@ import uproot
 
 import sapwood
 import sapwood.storage.trace
+from sapwood.cli import main
 from sapwood.show.safe import safe_line, safe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
@@ -71,6 +72,12 @@ def test_questions_have_no_control_characters(named: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.count(b"(y/n)") == 2 and not steers(done.stdout.decode())
     assert named.read_bytes() == before  # without an answer, nothing is deleted
+
+
+def test_arguments_that_are_not_known_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be names of files, listed by a pattern of the shell."""
+    assert main(["man", STEERING]) == 2
+    assert not steers(capsys.readouterr().err)
 
 
 def test_a_trace_is_shown_without_control_characters(named: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from sapwood.cli import shims, storage
 from sapwood.ending import until_told
 from sapwood.errors import ArgumentError, SapwoodError, similar
-from sapwood.show.safe import Veiled, complain, say
+from sapwood.show.safe import Veiled, complain, safe_line, say
 
 DONE, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -182,7 +182,7 @@ def _refuse(words: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
     known = re.findall(r"--[a-z-]+", parser.format_usage())
     near = [match for word in words for match in similar(word.partition("=")[0], known, 1)]
     hint = f" (did you mean {', '.join(near)}?)" if near else ""
-    parser.error(f"unrecognized arguments: {' '.join(words)}{hint}")
+    parser.error(safe_line(f"unrecognized arguments: {' '.join(words)}{hint}"))
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
