@@ -158,3 +158,18 @@ def test_a_file_that_another_thread_closed_takes_no_entries(
     monkeypatch.setattr(OutputFile, "check_open", lambda *_: None)
     with pytest.raises(ArgumentError, match="closed file"):
         table.extend({"x": [1.0]})
+
+
+@pytest.mark.parametrize("option", ["index", "atomic", "reproducible", "title", "uuid_function"])
+def test_an_option_of_new_files_for_an_update(tmp_path: Path, option: str) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path) as file:
+        file["t"] = {"x": [1.0]}
+    before = path.read_bytes()
+    options: dict[str, Any] = {option: True}
+    with pytest.raises(ArgumentError, match=f"only new files take {option}: pass it to recreate or create"):
+        sapwood.update(path, **options)
+    if option == "index":
+        with pytest.raises(ArgumentError, match="make the index of the updated file with sapwood stats --index"):
+            sapwood.update(path, **options)
+    assert path.read_bytes() == before

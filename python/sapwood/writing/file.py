@@ -126,6 +126,10 @@ def recreate(
     return WritableFile.of(make(file_path, settings, options, overwrite=True)).root_directory
 
 
+_OF_NEW_FILES = frozenset({"atomic", "index", "reproducible", "title", "uuid_function"})
+"""Options of `recreate` that `update` has not."""
+
+
 def update(
     file_path: str | os.PathLike[str],
     *,
@@ -155,6 +159,8 @@ def update(
 
     Raises
     ------
+    ArgumentError
+        An option is one for new files.
     MissingFileError
         The file does not exist.
     UnsupportedError
@@ -165,6 +171,10 @@ def update(
     """
     if not isinstance(file_path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"update takes the path or URL of a file, not {file_path!r}")
+    if options.keys() & _OF_NEW_FILES:
+        names = ", ".join(sorted(options.keys() & _OF_NEW_FILES))
+        hint = "; make the index of the updated file with sapwood stats --index" if "index" in options else ""
+        raise ArgumentError(f"only new files take {names}: pass it to recreate or create{hint}")
     code = None if isinstance(compression, EllipsisType) else code_of(compression)
     settings = Settings(None, "", uuid.uuid1, commit_every, False, False, False, format)
     bytes_between = settings.commit_bytes()
