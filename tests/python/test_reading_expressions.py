@@ -268,6 +268,22 @@ def test_operators_of_c_bind_less_tightly_than_comparisons() -> None:
         compute("x > 0 and y < 6")
 
 
+def test_the_negation_of_c_is_true_for_zero() -> None:
+    for text, wanted in [
+        ("!(x > 0)", [False, False, True]), ("!y", [False] * 3), ("!(y - 4)", [True, False, False]),
+        ("!!y", [True] * 3), ("!(x > 0) && y > 4", [False, False, True]), ("!(x > 0 && y > 4)", [True, False, True]),
+        ("!y == 0", [True] * 3), ("! (x > 0) | !(y != 5)", [False, True, True]), ("!~(x > 0)", [True, True, False]),
+        ("~!(x > 0)", [True, True, False]), ("!any(lists > 2)", [False, True, False]),
+        ("x != 1 && ~y < -4", [False, True, True]), ("(y - 4 > 0) * !(x < 0)", [0, 1, 0]),
+        ("1.0 - !(y - 5)", [1, 0, 1]), ("!(lists > 2)", [[True, True, False], [], [False, False]]),
+    ]:  # fmt: skip
+        found = compute(text)
+        assert found.tolist() == wanted, text
+    for text in ("x ! y", "x !", "!", "x =! y", "!not x", "x > 1 and !y", "x # !", "!=x"):
+        with pytest.raises(ArgumentError):
+            compute(text)
+
+
 def test_functions_of_numpy_and_awkward_by_their_modules() -> None:
     assert compute("np.sqrt(y)").tolist() == np.sqrt(VALUES["y"]).tolist()
     assert compute("ak.num(lists)").tolist() == [3, 0, 2]

@@ -6,7 +6,7 @@ stranger can do no more than arithmetic on the arrays it names. It may hold
 - numbers, strings (as field names) and names of fields, of aliases and of functions;
 - dotted names (``muon.pt``), and ``get("any/name")`` for names that Python could not spell;
 - arithmetic, comparisons, ``& | ^ ~``, calls of the known functions, and indexing (``jet_pt[:, 0]``, ``x[x > 0]``);
-- C's ``&&`` and ``||``, which combine comparisons without parentheses;
+- C's ``&&`` and ``||``, which combine comparisons without parentheses, and ``!``, which is true for 0;
 - functions as members of ``np`` and ``ak``: ``np.sqrt(x)``, ``ak.num(x)``, ``ak.sum(x, axis=1)``;
 - ``.field`` after a value that is a record;
 - functions of lists and four-vectors: see `sapwood.table.functions`.
@@ -69,9 +69,9 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
 }
-_IN_PYTHON: Mapping[str, str] = {"&&": " and ", "||": " or "}
-_C_OPERATORS = re.compile(r"&&|\|\||\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?", re.DOTALL)
-"""C's operators, and texts, which may contain them."""
+_IN_PYTHON: Mapping[str, str] = {"&&": " and ", "||": " or ", "!": "~"}
+_C_OPERATORS = re.compile(r"&&|\|\||!(?!=)|~|\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?", re.DOTALL)
+"""C's operators, Python's ``~``, which is one more spelling of a negation, and texts, which may contain them."""
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
@@ -412,10 +412,33 @@ class Expression:
 
     def _parsed(self, text: str) -> ast.expr:
         """Return the syntax tree of a text; set `text` to the text that errors show."""
-        self._has_c_operators = any(found in _IN_PYTHON for found in _C_OPERATORS.findall(text))
-        # In C as in Python, the operators that these become bind less tightly than comparisons.
+        operators = _C_OPERATORS.findall(text)
+        self._has_c_operators = any(found in ("&&", "||") for found in operators)
+        # In C as in Python, the operators that these become bind less tightly than comparisons, and ~ more tightly.
         self.text = _C_OPERATORS.sub(lambda found: _IN_PYTHON.get(found[0], found[0]), text)
-        return ast.parse(self.text.strip(), mode="eval").body
+        root = ast.parse(self.text.strip(), mode="eval").body
+        return self._with_negations(root, [one for one in operators if one in ("!", "~")]) if "!" in operators else root
+
+    def _with_negations(self, root: ast.expr, operators: list[str]) -> ast.expr:
+        """Return a syntax tree in which those ``~`` that were ``!`` are true for 0 and false for other numbers."""
+        inverted = [
+            node for node in ast.walk(root) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert)
+        ]
+        inverted.sort(key=lambda node: (node.lineno, node.col_offset))
+        if len(inverted) != len(operators):
+            self._fail("'!' has no place here", root, ArgumentError)
+        negations = {node for node, one in zip(inverted, operators, strict=True) if one == "!"}
+
+        class Negate(ast.NodeTransformer):
+            def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+                is_negation = node in negations
+                self.generic_visit(node)
+                if not is_negation or _is_condition(node.operand):
+                    return node
+                zero = ast.copy_location(ast.Constant(0), node)
+                return ast.copy_location(ast.Compare(node.operand, [ast.Eq()], [zero]), node)
+
+        return Negate().visit(root)
 
     def called(self, node: ast.Call) -> tuple[str, Callable[..., Any] | None]:
         """Return the name and the function of a call; None for the one that takes the name of a field."""
@@ -656,6 +679,17 @@ def _is_text(node: ast.AST) -> bool:
 
 def _joins(node: ast.AST) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr))
+
+
+def _is_condition(node: ast.AST) -> bool:
+    """Return whether the form of an expression shows that its values are bools."""
+    match node:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Invert(), operand=ast.Compare()):
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return _is_condition(left) and _is_condition(right)
+        case _:
+            return False
 
 
 def _depth(root: ast.AST) -> int:
