@@ -259,12 +259,12 @@ class WritableFile(OutputFile):
             write_checksums(self.file_path, self.native)
 
     def _write_index(self) -> None:
-        trees = {place: one.zones() for place, one in self.tables.items() if isinstance(one, WritableTree)}
-        known = {place: zones for place, zones in trees.items() if zones is not None}
+        trees = {place: one for place, one in self.tables.items() if isinstance(one, WritableTree)}
+        known = {place: (one, zones) for place, one in trees.items() if (zones := one.zones()) is not None}
         if not known:
             return
         with self.read() as file:
-            for (path, cycle), zones in known.items():
+            for (path, cycle), (tree, zones) in known.items():
                 table = file[f"{'/'.join(path)};{cycle}"]
                 # An interrupted call may have written entries without their ranges.
                 if zones.edges[-1] == table.num_entries:
@@ -273,4 +273,4 @@ class WritableFile(OutputFile):
                         name: one for name, one in zones.fields.items()
                         if name in stored and number_type(stored[name].type) == one.low.dtype
                     }  # fmt: skip
-                    write_index(table, Zones(zones.edges, fields))
+                    write_index(table, tree.with_others(Zones(zones.edges, fields), table))

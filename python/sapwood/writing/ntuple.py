@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -14,7 +14,7 @@ import numpy as np
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
 from sapwood.errors import ArgumentError, CorruptError, NotFoundError, SapwoodError, UnsupportedError
-from sapwood.table.index import INDEX_SET, index_set
+from sapwood.table.index import INDEX_SET, index_set, indexable
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
 from sapwood.table.steps import StepPlan, read_ahead
@@ -168,6 +168,7 @@ class WritableNTuple(WritableTable):
         """Wrap an RNTuple of the native core."""
         super().__init__(path, file, number)
         self._plan = plan
+        self._has_others = False
 
     def _numbers(self) -> list[Numbers]:
         found = enumerate(self._plan.shapes.items())
@@ -178,11 +179,22 @@ class WritableNTuple(WritableTable):
         ]
 
     def write_index(self) -> None:
-        """Write the collected statistics as an attribute set, if they are those of all entries."""
+        """Write the statistics as an attribute set, if they are those of all entries."""
         found = self.zones()
-        if found is None or not found.fields:
+        if found is None:
             return
         kinds = {path: kind for item in self._plan.shapes.items() for path, _, kind in _numbers_in(*item)}
+        if (
+            self._has_others
+            or any(map(_is_packed, self._plan.shapes.values()))
+            or not found.fields.keys() >= kinds.keys()
+        ):
+            table = self.read()
+            with closing(table.file):
+                found = self.with_others(found, table)
+                kinds |= {path: field.type for path, field in indexable(table).items() if field.type is not None}
+        if not found.fields:
+            return
         sets = index_set(found, kinds)
         plan = FieldPlan({name: ("number", values.dtype.name) for name, values in sets.items()})
         native = self._file.native
@@ -192,6 +204,11 @@ class WritableNTuple(WritableTable):
         said: Column = ("record", len(ranges) - 1, "", columns)
         numbers: list[Column] = [("number", ranges[:-1].copy()), ("number", np.diff(ranges))]
         native.extend_attribute_set(self._number, INDEX_SET, [*numbers, said])
+
+    def collect_zones(self, *, projected: bool = False) -> None:
+        """Collect statistics of all numbers, from the first entry on; `projected` if there are projected fields."""
+        super().collect_zones()
+        self._has_others = projected
 
     def keys(self) -> list[str]:
         """Return the names of the top-level fields, without projected fields."""
@@ -448,7 +465,7 @@ def _numbers_in(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...],
     """Yield the paths of all numbers in a field, the places of the members that contain them, and their types.
 
     Numbers with fewer bits in the file than in memory are left out: a rounded value may be outside of the bounds of the
-    given values.
+    given values. Their statistics are those of the stored values, which are read.
     """
     match shape:
         case ("number" | "long", *_):
@@ -471,6 +488,17 @@ def _numbers_in(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...],
                     yield path, (place, *others), kind
         case _:
             pass
+
+
+def _is_packed(shape: object) -> bool:
+    """Return whether a shape has numbers with fewer bits in the file than in memory."""
+    match shape:
+        case ("packed", *_):
+            return True
+        case tuple() | list():
+            return any(map(_is_packed, cast("Sequence[object]", shape)))
+        case _:
+            return False
 
 
 class WritableAttributeSet:

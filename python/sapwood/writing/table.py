@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sapwood.columns import Column, Foreign
-from sapwood.table.index import FieldZones, Zones
+from sapwood.table.index import FieldZones, Zones, indexable
+from sapwood.table.schema import Table
+from sapwood.table.statistics import statistics
 from sapwood.writing.output import InOutputFile, OutputFile
 from sapwood.writing.plan import Numbers
 
@@ -20,7 +22,8 @@ class WritableTable(InOutputFile):
     def __init__(self, path: tuple[str, ...], file: OutputFile, number: int) -> None:
         """Refer to a table by its number in the native core."""
         super().__init__(path, file, number)
-        self._collected: list[str] = []
+        self._collected: list[str] | None = None
+        """The paths of the fields whose statistics are collected; None without an index."""
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -74,12 +77,19 @@ class WritableTable(InOutputFile):
 
     def zones(self) -> Zones | None:
         """Return the collected statistics in each cluster; None if they are not those of all entries."""
-        found = self._file.native.zones(self._number) if self._collected else None
-        if found is None:
+        found = None if self._collected is None else self._file.native.zones(self._number)
+        if found is None or self._collected is None:
             return None
         edges, parts = found
         fields = zip(self._collected, parts, strict=True)
         return Zones(edges, {path: FieldZones(*arrays) for path, arrays in fields if arrays is not None})
+
+    def with_others(self, zones: Zones, table: Table) -> Zones:
+        """Return statistics with those of the fields of the written table that were not collected, which are read."""
+        fields = {path: field for path, field in indexable(table).items() if path not in zones.fields}
+        if not fields or zones.edges != table.clusters:
+            return zones
+        return Zones(zones.edges, {**zones.fields, **{one.path: known for one, known in statistics(table, [*fields])}})
 
     def _numbers(self) -> Sequence[Numbers]:
         """Return the numbers of which an index can be made."""

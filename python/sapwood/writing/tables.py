@@ -403,7 +403,7 @@ class TableDirectory(OutputDirectory):
             )
             table = directory._ntuple(last, number, plan)
             if self._file.index:
-                table.collect_zones()
+                table.collect_zones(projected=bool(shown))
         if filled is not None:
             table.take(filled)
         for chunk in chunks or ():
