@@ -699,11 +699,14 @@ def test_an_index_of_an_earlier_form_is_noticed(indexed: Path) -> None:
     assert skipped(indexed, "sorted > 480") == 950
 
 
-def test_a_pipe_in_place_of_an_index_is_no_index(tmp_path: Path) -> None:
+def test_a_pipe_or_a_folder_in_place_of_an_index_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "file.root"
     write(path)
-    os.mkfifo(f"{path}{index.SUFFIX}")
-    assert skipped(path, "sorted > 480") == 0
+    for make in (os.mkfifo, os.mkdir):
+        make(f"{path}{index.SUFFIX}")
+        with pytest.warns(SapwoodWarning, match="not used: it is not a regular file"):
+            assert skipped(path, "sorted > 480") == 0
+        (os.unlink if make is os.mkfifo else os.rmdir)(f"{path}{index.SUFFIX}")
 
 
 def test_of_an_index_only_what_a_cut_needs_is_read_with_few_calls(

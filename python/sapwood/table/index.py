@@ -25,10 +25,11 @@ import struct
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,9 +174,19 @@ class Zones:
     edges: list[int]
     fields: Mapping[str, FieldZones]
 
+    second: Callable[[tuple[str, ...]], Zones | None] | None = None
+    """Returns another index of the table for fields that this one lacks, if there is one."""
     def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries, between two entries, in which the predicate can be true."""
         possible = np.asarray(predicate.can_be(True, self.fields.get))
+        ranges = self._kept(predicate, start, stop)
+        if self.second is None:
+            return ranges
+        missing = tuple(name for name in predicate.names() if name not in self.fields)
+        other = self.second(missing) if missing else None
+        return ranges if other is None else [one for each in ranges for one in other.kept(predicate, *each)]
+
+    def _kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
@@ -467,7 +478,11 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
     Fields with these `names` are read with it.
     """
     found = None if table.file.is_far else _find_beside(table, names)
-    return _in_file(table, names) if found is None else found
+    if found is None:
+        return _in_file(table, names)
+    # The zones of the two need not be the same.
+    found.second = cache(lambda names: _in_file(table, names))
+    return found
 
 
 def _find_beside(table: Table, names: Sequence[str]) -> Zones | None:
@@ -482,7 +497,7 @@ def _find_beside(table: Table, names: Sequence[str]) -> Zones | None:
     try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
-            return None
+            return _not_used(path, "it is not a regular file")
         if why := _distrust(about.st_uid, table):
             return _not_used(path, why)
         return _beside(number, path, table, names)
@@ -630,13 +645,13 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
     try:
         with path.open("rb", buffering=0) as file:
             header = _header(file.fileno(), os.pread(file.fileno(), _HEAD.size, 0))
-            if header["file"] != identity or _distrust(os.fstat(file.fileno()).st_uid, table):
+            if not _may_belong(header, identity) or _distrust(os.fstat(file.fileno()).st_uid, table):
                 return {}
             for name, own in header["tables"].items():
                 directory = None if name == table.object_path else _directory(file.fileno(), own, b"")
                 if directory is None:
                     continue
-                part = _TablePart(own["touched"], directory.edges, [], _split(directory.names), [])
+                part = _TablePart(own["state"], directory.edges, [], _split(directory.names), [])
                 place = 0
                 for typename, start, *hashes in _FIELD.iter_unpack(directory.records):
                     kind = np.dtype(typename.rstrip(b"\0").decode())
