@@ -294,8 +294,8 @@ class Table:
 
     def places_hash(self, field: int) -> int:
         """Return a hash of the places of all pages of a field and of those that it needs, and of their entries."""
-    def sample_hash(self, field: int) -> int:
-        """Read pieces of up to 64 pages of a field, and return their hash; pages in the table's record are included."""
+    def content_hash(self, field: int) -> int:
+        """Read all pages of a field, and return the hash of their stored bytes and of its description."""
     def numbers_of(self, paths: Sequence[str]) -> list[int | None]:
         """Return the numbers of fields, given by their names from the top down, joined by dots."""
     def plan(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import stat
 import struct
 import threading
@@ -517,29 +516,6 @@ def test_a_file_that_is_rewritten_while_it_is_open_is_noticed(tmp_path: Path) ->
             assert table.explain("sorted", "sorted > 480").entries_skipped == 0
 
 
-@pytest.mark.parametrize("form", ["ttree", "rntuple"])
-def test_a_copy_that_keeps_the_time_keeps_the_index(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file.root"
-    with sapwood.recreate(path, format=form) as file:
-        file["t"] = {"x": np.arange(1000)}
-    make_index(path)
-    (tmp_path / "copy").mkdir()
-    copy = tmp_path / "copy" / "file.root"
-    shutil.copy2(path, copy)
-    shutil.copy2(f"{path}{index.SUFFIX}", f"{copy}{index.SUFFIX}")
-    sampled: list[int] = []
-
-    def sample_of(table: Any, number: int) -> int:
-        sampled.append(number)
-        return table.native.sample_hash(number)
-
-    monkeypatch.setattr(index, "sample_of", sample_of)
-    for one, samples in ((path, 0), (copy, 1)):
-        with sapwood.open(f"{one}:t") as table:
-            assert table.explain("x", "x > 5000").entries_skipped == 1000
-        assert len(sampled) == samples
-
-
 def test_of_another_table_an_index_is_not_trusted_more_than_it_was(tmp_path: Path) -> None:
     path = tmp_path / "two.root"
 
@@ -657,7 +633,7 @@ def crafted(path: Path, zones: int, edges: list[int], records: bytes, names: byt
     header["tables"]["/t;1"] = {**own, **changes}
     text = json.dumps(header).encode().ljust(length)  # as long as before, so that the blocks stay in their places
     assert len(text) == length
-    path.write_bytes(struct.pack("<8sQQ", b"SAPWIDX2", length, hash_of(text)) + text + whole[24 + length :] + directory)
+    path.write_bytes(struct.pack("<8sQQ", b"SAPWIDX3", length, hash_of(text)) + text + whole[24 + length :] + directory)
 
 
 def hash_of(data: bytes) -> int:
@@ -685,7 +661,7 @@ def test_an_index_that_is_written_by_a_stranger_does_no_harm(indexed: Path) -> N
             assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
         assert names != parts[3] or any("is not used" in str(one.message) for one in caught), (parts, change)
     text = b"[" * 100_000
-    path.write_bytes(struct.pack("<8sQQ", b"SAPWIDX2", len(text), hash_of(text)) + text)
+    path.write_bytes(struct.pack("<8sQQ", b"SAPWIDX3", len(text), hash_of(text)) + text)
     with pytest.warns(SapwoodWarning, match="it is damaged"), sapwood.open(f"{indexed}:t") as table:
         assert table.arrays("sorted", "sorted > 480").sorted.tolist() == list(range(481, 500))
         index.write(table, index.Zones([0, 1000], {}))

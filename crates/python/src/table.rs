@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
-use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, places_hash, sample_hash, whole};
+use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, content_hash, places_hash, whole};
 use std::sync::Arc;
 
 /// A table of entries, of any format.
@@ -82,8 +82,9 @@ impl PyTable {
     fn places_hash(&self, py: Python<'_>, field: usize) -> u64 {
         py.detach(|| places_hash(&*self.table, field))
     }
-    fn sample_hash(&self, py: Python<'_>, field: usize) -> PyResult<u64> {
-        with_table(py, &*self.table, || sample_hash(&*self.table, field))
+    fn content_hash(&self, py: Python<'_>, field: usize) -> PyResult<u64> {
+        let pool = pool()?;
+        with_table(py, &*self.table, || pool.install(|| content_hash(&*self.table, field)))
     }
     /// Returns the numbers of fields, given by their names from the top down, joined by dots.
     fn numbers_of(&self, py: Python<'_>, paths: Vec<String>) -> Vec<Option<usize>> {

@@ -1,4 +1,4 @@
-"""Identification of the file to which other data belong: its identity, the places of its pages, samples of bytes."""
+"""Identification of the file to which other data belong: its identity, the places of its pages, hashes of bytes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,13 @@ def identity_of(table: Table) -> dict[str, Any] | None:
 
 
 def state_of(table: Table) -> tuple[int, int] | None:
-    """Return the number of the open file of a table, and the time of `touched`, as they are now; None as there."""
+    """Return the number (`st_ino`) of the open file of a table, and when it or its description was changed last.
+
+    Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another number or time may be a copy, may
+    have been renamed, or may have other values. None for remote files, and where the system does not keep the time.
+    """
     file: Any = table.file
     return file.native.touched()
-
-
-def touched(table: Table) -> int | None:
-    """Return when the file of a table, or its description (name, owner, rights, times), was changed last.
-
-    Programs cannot set this time (`st_ctime`, in nanoseconds): a file with another time may be a copy, may have been
-    renamed, or may have other values. None for remote files, and where the system does not keep it.
-    """
-    state = state_of(table)
-    return None if state is None else state[1]
 
 
 def places_of(table: Table, number: int) -> int:
@@ -47,15 +41,29 @@ def places_of(table: Table, number: int) -> int:
     return table.native.places_hash(number)
 
 
-def sample_of(table: Table, number: int) -> int:
-    """Return a hash of the first, middle and last bytes of pages of a field, given by its number.
+_contents: dict[tuple[Any, ...], int] = {}
+"""The hashes of fields, by the file and its state."""
+_MOST_CONTENTS = 10_000
 
-    Up to 64 pages are sampled, evenly over the file. Where pages have checksums, of their own or of the codec (zlib,
-    LZMA, LZ4), these are in the sample, so that any other value in a sampled page is noticed.
+
+def content_of(table: Table, number: int) -> int:
+    """Return a hash of all stored bytes of a field, given by its number, and of its description.
+
+    They are read once in a process, as long as the file has the same state.
 
     Raises
     ------
     StorageError
         The file cannot be read.
     """
-    return table.native.sample_hash(number)
+    file: Any = table.file
+    state = state_of(table)
+    key = (file.file_path, file.size, state, table.object_path, number)
+    found = _contents.get(key)
+    if found is None:
+        found = table.native.content_hash(number)
+        if state is not None and state_of(table) == state:
+            if len(_contents) >= _MOST_CONTENTS:
+                _contents.clear()
+            _contents[key] = found
+    return found

@@ -1,8 +1,9 @@
 """The index of a table: the smallest and largest value of each field in each zone, kept in a file beside the data.
 
-It is tied to the file by UUID, size, time of the last change, and the places of the pages of each field. If the time
-that programs cannot set (`touched`) differs too, samples of the pages are compared. An index is not used if it belongs
-to another file, is damaged, or was written by another user than the data. The index file has:
+It is tied to the file by its UUID and size, and by the places of the pages of each field. If its number, or the times
+of its last changes, are not those of the indexed file, it may be a copy or may have other values: the stored bytes of
+each field of a cut are then compared with their hash, once in a process. An index is not used if it belongs to another
+file, is damaged, or was written by another user than the data. The index file has:
 
 - a magic, the length of a header in JSON, a hash of the header, and the header: the file, and the part of each table;
 - for each table a directory: numbers of zones and fields, edges, a record for each field (`_FIELD`), and their names,
@@ -28,8 +29,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,17 +40,17 @@ from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.storage.placing import INDEX as SUFFIX
 from sapwood.table.cache import hold, release
-from sapwood.table.identity import identity_of, places_of, sample_of, touched
+from sapwood.table.identity import content_of, identity_of, places_of, state_of
 from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
-_MAGIC = b"SAPWIDX2"
+_MAGIC = b"SAPWIDX3"
 _HEAD = struct.Struct("<8sQQ")
 """Magic, bytes of the header, and its hash."""
 _DIRECTORY = struct.Struct("<QQ")
 """Numbers of zones and fields."""
 _FIELD = struct.Struct("<8sQQQQ")
-"""Type of the numbers, place of the block, and hashes: of the block, of the places of pages, of a sample of them."""
+"""Type of the numbers, place of the block, and hashes: of the block, of the places of pages, of their bytes."""
 _AHEAD = 8 << 10
 """Bytes of the index that are read first: all but the blocks, unless there are many tables, fields or zones."""
 _MAX_HEADER = 64 << 20
@@ -173,12 +174,11 @@ class Zones:
 
     edges: list[int]
     fields: Mapping[str, FieldZones]
-
     second: Callable[[tuple[str, ...]], Zones | None] | None = None
     """Returns another index of the table for fields that this one lacks, if there is one."""
+
     def kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of entries, between two entries, in which the predicate can be true."""
-        possible = np.asarray(predicate.can_be(True, self.fields.get))
         ranges = self._kept(predicate, start, stop)
         if self.second is None:
             return ranges
@@ -187,6 +187,7 @@ class Zones:
         return ranges if other is None else [one for each in ranges for one in other.kept(predicate, *each)]
 
     def _kept(self, predicate: Predicate, start: int, stop: int) -> list[tuple[int, int]]:
+        possible = np.asarray(predicate.can_be(True, self.fields.get))
         if possible.all():
             return [(start, stop)] if start < stop else []
         possible = np.broadcast_to(possible, (len(self.edges) - 1,))
@@ -226,7 +227,7 @@ class _Part(NamedTuple):
     records: bytes
     names: bytes
     same: bool
-    """Whether nothing was changed since the index was written, so that no sample has to be compared."""
+    """Whether it is the indexed file and was not changed since, so that no bytes have to be compared."""
 
     def place(self, name: str) -> int | None:
         """Return the number of a field in the directory."""
@@ -242,14 +243,14 @@ class _Part(NamedTuple):
             return None
         kind = number_type(field.type)
         try:
-            typename, start, block_hash, places, sample = _FIELD.unpack_from(self.records, place * _FIELD.size)
+            typename, start, block_hash, places, content = _FIELD.unpack_from(self.records, place * _FIELD.size)
             stored_otherwise = (
                 kind is None or typename.rstrip(b"\0") != kind.name.encode()
                 or places != places_of(self.table, field.number)
             )  # fmt: skip
             if kind is None or stored_otherwise:
                 return _not_used(self.path, f"{name!r} is stored differently now")
-            if not self.same and sample != sample_of(self.table, field.number):
+            if not self.same and content != content_of(self.table, field.number):
                 return _not_used(self.path, f"the values of {name!r} were changed after it was made")
             data = os.pread(self.file, self.zones * (2 * kind.itemsize + 8 * len(_COUNTS)), start)
             if _hash(data) != block_hash:
@@ -514,8 +515,8 @@ def _beside(file: int, path: str, table: Table, names: Sequence[str]) -> Zones |
         return _not_used(path, "an earlier version of sapwood has made it; make it again with sapwood stats --index")
     header = _header(file, ahead)
     identity = _identity(table)
-    if identity is None or header["file"] != identity:
-        return _not_used(path, "the file was changed after it was made")
+    if identity is None or not _may_belong(header, identity):
+        return _not_used(path, "the file was changed after it was made; make it again with sapwood stats --index")
     own = header["tables"].get(table.object_path)
     if own is None:
         return None
@@ -523,8 +524,18 @@ def _beside(file: int, path: str, table: Table, names: Sequence[str]) -> Zones |
     if directory is None or directory.edges[-1] != table.num_entries:
         return _not_used(path, "its zones are not those of the table")
     edges, records, block = directory
-    same = own["touched"] is not None and own["touched"] == touched(table)
+    same = header["file"] == identity and own["state"] is not None and own["state"] == _state(table)
     return Zones(edges, _Blocks(_Part(file, path, table, len(edges) - 1, records, block, same), names))
+
+
+def _may_belong(header: Mapping[str, Any], identity: Mapping[str, Any]) -> bool:
+    """Return whether an index may belong to a file. Copies have other times."""
+    return all(header["file"][name] == identity[name] for name in ("uuid", "size"))
+
+
+def _state(table: Table) -> list[int] | None:
+    found = state_of(table)
+    return None if found is None else list(found)
 
 
 def _is_earlier(head: bytes) -> bool:
@@ -632,7 +643,8 @@ def _alone(folder: Path) -> Generator[None]:
 class _TablePart(NamedTuple):
     """The part of a table in an index that is written. The places of blocks are counted from the first one."""
 
-    touched: int | None
+    state: list[int] | None
+    """Number and times of the file, as in the header."""
     edges: list[int]
     records: list[tuple[bytes, int, int, int, int]]
     names: list[str]
@@ -666,14 +678,14 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
 
 
 def _part_of(table: Table, zones: Zones) -> _TablePart:
-    part = _TablePart(touched(table), zones.edges, [], [], [])
+    part = _TablePart(_state(table), zones.edges, [], [], [])
     place = 0
     for name, known in zones.fields.items():
         if "\0" in name:
             continue
         data = b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in known.arrays())
         number = table[name].number
-        hashes = _hash(data), places_of(table, number), sample_of(table, number)
+        hashes = _hash(data), places_of(table, number), content_of(table, number)
         part.records.append((known.low.dtype.name.encode(), place, *hashes))
         part.names.append(name)
         part.blocks.append(data)
@@ -682,7 +694,7 @@ def _part_of(table: Table, zones: Zones) -> _TablePart:
 
 
 def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
-    # The stored time is from before the samples are read.
+    # The stored times are from before the bytes are read.
     parts = {table.object_path: _part_of(table, zones), **_kept(table, path, identity)}
     # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
@@ -725,7 +737,7 @@ def _laid_out(parts: Mapping[str, _TablePart], identity: dict[str, Any], length:
         edges = np.asarray(part.edges, "<i8").tobytes()
         directory = _DIRECTORY.pack(len(part.edges) - 1, len(part.names)) + edges + records + names[path]
         tables[path] = {
-            "touched": part.touched, "start": f"{start:020}", "bytes": len(directory), "hash": f"{_hash(directory):020}"
+            "state": part.state, "start": f"{start:020}", "bytes": len(directory), "hash": f"{_hash(directory):020}"
         }  # fmt: skip
         directories.append(directory)
         start += len(directory)

@@ -530,6 +530,16 @@ impl Table for NTuple {
             }
         }
     }
+    fn description(&self, field: usize) -> String {
+        let columns = self.columns_with_repetitions(field).into_iter();
+        let fields =
+            columns.filter_map(|(column, _)| self.schema.fields.get(self.schema.columns.get(column)?.field));
+        let stored = fields.flat_map(|one| one.representations.iter().flatten());
+        let stored = stored.filter_map(|&column| self.schema.columns.get(column));
+        stored
+            .map(|one| format!("{} {} {} {:?};", one.kind, one.bits, one.first_element, one.range))
+            .collect()
+    }
     fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64 {
         let mut pages = Vec::new();
         self.pages(field, start, stop, &mut pages);

@@ -1,14 +1,12 @@
-//! Identifies a field of a table for data outside of its file, by the places of its pages and samples of their bytes.
+//! Identifies a field of a table for data outside of its file, by the places of its pages and by a hash of their bytes.
 
 use super::Table;
 use crate::error::{Error, Result};
-use xxhash_rust::xxh3::Xxh3Default;
+use rayon::prelude::*;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// Maximum number of pages of a field in its sample.
-const PAGES: usize = 64;
-/// Bytes of a piece of a page in a sample. The first piece has the checksum of LZ4, even after a key; the last piece
-/// has the checksum of zlib or LZMA, or of the page itself.
-const PIECE: usize = 256;
+/// Maximum bytes that are read and hashed at once.
+const PIECE: usize = 1 << 20;
 
 /// Offset, length, first entry and number of entries of each page of a field, each once, in the order of the file.
 fn places(table: &dyn Table, field: usize) -> Vec<[u64; 4]> {
@@ -30,32 +28,32 @@ pub fn places_hash(table: &dyn Table, field: usize) -> u64 {
     hash.digest()
 }
 
-/// Returns a hash of the pages in memory, and of the beginning, middle and end of pages of a field in the file: of all,
-/// or of many that lie evenly in the file.
+/// Returns a hash of all stored bytes of a field: of its pages in the file and in memory, of those that it needs to be
+/// read, and of its description. Each page is read once, on all threads.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn sample_hash(table: &dyn Table, field: usize) -> Result<u64> {
-    let places = places(table, field);
+pub fn content_hash(table: &dyn Table, field: usize) -> Result<u64> {
+    let size = table.source().size();
+    let pieces: Vec<_> = places(table, field)
+        .iter()
+        .flat_map(|&[offset, length, ..]| {
+            let end = offset.saturating_add(length).min(size);
+            (offset..end).step_by(PIECE).map(move |start| (start, (end - start).min(PIECE as u64) as usize))
+        })
+        .collect();
+    let hash_of = |buffer: &mut Vec<u8>, &(start, length): &(u64, usize)| {
+        buffer.resize(length, 0);
+        let read = table.source().read_at(start, buffer);
+        read.map_err(|error| Error::from(error).within(table.place(field)))?;
+        Ok(xxh3_64(buffer))
+    };
+    let hashes: Vec<u64> = pieces.par_iter().map_init(Vec::new, hash_of).collect::<Result<_>>()?;
     let mut hash = Xxh3Default::new();
+    hash.update(table.description(field).as_bytes());
     table.in_memory(field, &mut |bytes| hash.update(bytes));
-    let mut piece = [0; PIECE];
-    let last = places.len().saturating_sub(1);
-    let count = places.len().min(PAGES);
-    for number in 0..count {
-        let place = places.get(number * last / count.saturating_sub(1).max(1));
-        let Some(&[offset, length, ..]) = place else { continue };
-        let end = offset.saturating_add(length);
-        for start in [offset, offset.saturating_add(length / 2), end.saturating_sub(PIECE as u64).max(offset)]
-        {
-            let room = end.saturating_sub(start).min(PIECE as u64) as usize;
-            let Some(part) = piece.get_mut(..room) else { continue };
-            table
-                .source()
-                .read_at(start, part)
-                .map_err(|error| Error::from(error).within(table.place(field)))?;
-            hash.update(part);
-        }
+    for one in hashes {
+        hash.update(&one.to_le_bytes());
     }
     Ok(hash.digest())
 }

@@ -41,7 +41,7 @@ mod page;
 pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, ListOffsets, Target};
-pub use identity::{places_hash, sample_hash};
+pub use identity::{content_hash, places_hash};
 pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
@@ -131,6 +131,11 @@ pub trait Table: Any + Send + Sync {
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>);
     /// Calls `take` with the bytes of each page of a field that is in memory.
     fn in_memory(&self, _field: usize, _take: &mut dyn FnMut(&[u8])) {}
+    /// Describes how the values of a field are stored, as far as its pages do not tell: two fields with the same
+    /// description and the same bytes have the same values.
+    fn description(&self, field: usize) -> String {
+        self.field(field).map_or("", |field| field.title).to_owned()
+    }
     /// Number of entries in the pages that must be decompressed for entries `start` to `stop` of a field.
     fn entries_touched(&self, field: usize, start: u64, stop: u64) -> u64;
     /// Byte range of a page of a stored column, if the page is in the file.
