@@ -51,12 +51,16 @@ class NumberColumn(NamedTuple):
     """NumPy's name of its type."""
     casts: tuple[str, ...] = ()
     """The types to which it is converted, one after the other."""
+    negated: bool = False
+    """Whether its sign is changed then."""
 
     def compare(self, operation: str, value: object, nan_is_largest: bool = False) -> Predicate:
         """Return the condition that its comparison with a constant is true."""
         if value is None:
             return Constant(None)
-        return Compare(self.path, operation, value, nan_is_largest, self.casts) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
+        if not is_number(value):
+            return UNKNOWN
+        return Compare(self.path, operation, value, nan_is_largest, self.casts, self.negated)  # pyright: ignore[reportArgumentType]
 
     def cast(self, kind: str | None) -> NumberColumn | None:
         """Return the column converted to another type; None if the conversion may change the order, or fail."""
@@ -78,27 +82,34 @@ class NumberColumn(NamedTuple):
 
 
 class ListColumn(NamedTuple):
-    """A column with a list of numbers in each entry."""
+    """A column with a list of numbers or of records in each entry."""
 
     path: str
-    """The path of its field."""
+    """The path of its field, or of a member of its records."""
+    others: tuple[str, ...] = ()
+    """The paths of other members, whose lists have the same lengths."""
 
     def compare(self, operation: str, value: object, nan_is_largest: bool = False) -> Predicate:
         """Return the condition that the comparison of the lengths of its lists with a constant is true."""
         del nan_is_largest
         if value is None:
             return Constant(None)
-        return Length(self.path, operation, value) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
+        return Length(self.path, operation, value, self.others) if is_number(value) else UNKNOWN  # pyright: ignore[reportArgumentType]
 
 
 Numbers = Mapping[tuple[str, ...], NumberColumn | ListColumn]
-"""The columns with one number per entry, or a list of numbers, by name; those within records, by the names that lead to
+"""The columns with one number per entry, or a list, by name; those within records, by the names that lead to
 them."""
 
 
 def _number_at(numbers: Numbers, names: tuple[str, ...] | None) -> NumberColumn | None:
     found = numbers.get(names or ())
     return found if isinstance(found, NumberColumn) else None
+
+
+def _negative(column: NumberColumn | None) -> NumberColumn | None:
+    """Return a column with its sign changed, for comparisons."""
+    return column and column._replace(negated=True)
 
 
 def _lists_at(numbers: Numbers, names: tuple[str, ...] | None) -> ListColumn | None:
@@ -248,6 +259,8 @@ def _arrow_compared(node: _Node, numbers: Numbers) -> NumberColumn | ListColumn 
     match node:
         case ("call", "list_value_length", [of], _):
             return _lists_at(numbers, _arrow_names(of))
+        case ("call", "negate" | "negate_checked", [of], _):
+            return _negative(_arrow_column(of, numbers))
         case _:
             return _arrow_column(node, numbers)
 
@@ -314,6 +327,11 @@ def _polars(node: Any, numbers: Numbers) -> Predicate:
             if column is not None:
                 return _polars_compare(column, _POLARS[operation], right)
             return _polars_compare(_polars_compared(right, numbers), MIRRORED[_POLARS[operation]], left)
+        case {"BinaryExpr": {"left": left, "op": "EqValidity" | "NotEqValidity" as operation, "right": right}}:
+            equal = _polars_equal(left, right, numbers)
+            return equal if operation == "EqValidity" else ~equal
+        case {"Ternary": {"predicate": condition, "truthy": yes, "falsy": no}} if _is_null(no):
+            return _polars(condition, numbers) & _polars(yes, numbers)
         case {"Alias": [of, _]}:
             return _polars(of, numbers)
         case {"Literal": {"Scalar": {"Boolean": bool() as value}}}:
@@ -344,6 +362,27 @@ def _polars(node: Any, numbers: Numbers) -> Predicate:
             return UNKNOWN if column is None or column.type != "bool" else column.compare("!=", 0)
 
 
+def _is_null(node: Any) -> bool:
+    """Return whether a node of Polars is a missing value of any type."""
+    match node:
+        case {"Literal": {"Scalar": {"Null": _}}}:
+            return True
+        case _:
+            return False
+
+
+def _polars_equal(left: Any, right: Any, numbers: Numbers) -> Predicate:
+    """Return the condition that a column equals a constant, where a missing value equals another missing value."""
+    column, constant = _polars_column(left, numbers), right
+    if column is None:
+        column, constant = _polars_column(right, numbers), left
+    if column is None or _is_null(constant):
+        return UNKNOWN if column is None else Missing(column.path)
+    equal = _polars_compare(column, "==", constant)
+    # The condition is false for a missing value, not missing.
+    return equal if equal is UNKNOWN else ~Missing(column.path) & equal
+
+
 def _polars_compare(column: NumberColumn | ListColumn | None, operation: str, constant: Any) -> Predicate:
     value = _NO_LITERAL if column is None else _literal(constant)
     return UNKNOWN if column is None or value is _NO_LITERAL else column.compare(operation, value, nan_is_largest=True)
@@ -353,6 +392,8 @@ def _polars_compared(node: Any, numbers: Numbers) -> NumberColumn | ListColumn |
     match node:
         case {"Function": {"input": [of], "function": {"ListExpr": "Length"}}}:
             return _lists_at(numbers, _polars_names(of))
+        case {"Function": {"input": [of], "function": "Negate"}}:
+            return _negative(_polars_column(of, numbers))
         case _:
             return _polars_column(node, numbers)
 

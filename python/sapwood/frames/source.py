@@ -20,7 +20,7 @@ from sapwood.table import dataset
 from sapwood.table.explain import Explanation, Explanations, explain
 from sapwood.table.identity import identity_of
 from sapwood.table.libraries import NO_UNIONS, library_of
-from sapwood.table.predicates import UNKNOWN, Predicate, is_lists_of_numbers, is_number_or_none
+from sapwood.table.predicates import UNKNOWN, Predicate, is_number_or_none, lists_of
 from sapwood.table.query import Group, Leaf, Query
 from sapwood.table.reading import Readable
 from sapwood.table.results import ResultForm, warn_of_lost
@@ -440,8 +440,8 @@ def _numbers_in(
     """Iterate over the numbers and lists in a column and in its records, with the names that lead to them."""
     if is_number_or_none(kind):
         yield names, NumberColumn(field.path_in(table), columns.describe(kind[1] if kind[0] == "option" else kind))
-    elif is_lists_of_numbers(kind):
-        yield names, ListColumn(field.path_in(table))
+    elif lists := [one.path_in(table) for one in lists_of(field)]:
+        yield names, ListColumn(lists[0], tuple(lists[1:]))
     elif kind[0] == "record":
         parts = {part.name: part for part in reversed(field.fields)}
         for name, inner in kind[2]:

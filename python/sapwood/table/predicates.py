@@ -8,6 +8,8 @@ bounds (`UNKNOWN`). In case of doubt a zone is kept: it is excluded only if no e
 from __future__ import annotations
 
 import ast
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -134,7 +136,8 @@ class Compare(Predicate):
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
     nor larger nor equal. A comparison with a missing value is neither true nor false. `casts` are the types to which
-    the field is converted before, one after the other; no conversion changes the order of two values.
+    the field is converted before, one after the other; no conversion changes the order of two values. With `negated`,
+    the converted field is compared with its sign changed.
     """
 
     name: str
@@ -142,6 +145,7 @@ class Compare(Predicate):
     value: Number
     nan_is_largest: bool = False
     casts: tuple[str, ...] = ()
+    negated: bool = False
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with the bounds."""
@@ -152,6 +156,10 @@ class Compare(Predicate):
         low, high = found.low, found.high
         for kind in self.casts:
             low, high = low.astype(kind), high.astype(kind)
+        if self.negated:
+            if not _has_negatives(low):
+                return True
+            low, high = -high, -low
         if _beyond(value, low.dtype):
             return True
         # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.
@@ -175,16 +183,18 @@ class Compare(Predicate):
 class Length(Predicate):
     """The length of a list of each entry is compared with a number.
 
-    The bounds have only an upper limit, for the lists of all levels. No list may be missing.
+    The bounds have only an upper limit, for the lists of all levels. No list may be missing. `others` are fields whose
+    lists have the same lengths, in case that the first has no bounds.
     """
 
     name: str
     operation: str
     value: Number
+    others: tuple[str, ...] = ()
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with 0 and with the length of the longest list."""
-        found = bounds(self.name)
+        found = next((one for one in map(bounds, (self.name, *self.others)) if one is not None), None)
         value = self.value
         if found is None or value != value or _beyond(value, found.longest.dtype):
             return True
@@ -218,6 +228,12 @@ def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
         return False
     bounds = np.iinfo(kind)
     return not bounds.min <= value <= bounds.max
+
+
+def _has_negatives(values: Array) -> bool:
+    """Return whether the negative of each value is a value of its type."""
+    kind = values.dtype.kind
+    return kind == "f" or (kind == "i" and bool((values > np.iinfo(values.dtype).min).all()))
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
@@ -379,13 +395,19 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
                 number, other, operation = _number(left), right, MIRRORED[operation]
             if number is None:
                 return UNKNOWN
+            if number == 0 and operation in ("==", "!=") and _is_condition(other, formula):
+                found = _of_syntax(other, formula, own)
+                return found if operation == "!=" else ~found
+            other, negated = _unsigned(other)
             casts: tuple[str, ...] = ()
             if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == WIDENED:
                 other, casts = other.args[0], ("float64",)
             if (lists := _counted(other, formula)) is not None:
-                return Length(_key(lists), operation, number) if lists in own else UNKNOWN
+                if negated:
+                    number, operation = -number, MIRRORED[operation]
+                return length_of(lists, operation, number) if lists in own else UNKNOWN
             field = _field(other, formula, own)
-            return UNKNOWN if field is None else Compare(field, operation, number, casts=casts)
+            return UNKNOWN if field is None else Compare(field, operation, number, casts=casts, negated=negated)
         case ast.Name() | ast.Attribute() | ast.Call():
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):
@@ -418,14 +440,37 @@ def _is_bool(node: Node) -> bool:
     return isinstance(node, Leaf) and node.field.type in (("number", "bool"), ("option", ("number", "bool")))
 
 
+_FOLDED: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv
+}  # fmt: skip
+
+
 def _number(node: ast.AST) -> Number | None:
+    """Return the value of a constant, also of one that is computed of others; None if it is none."""
     match node:
         case ast.Constant(value=bool() | int() | float() as value):
             return value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=bool() | int() | float() as value)):
-            return -value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = _number(operand)
+            return None if found is None else -found
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _FOLDED:
+            a, b = _number(left), _number(right)
+            if a is None or b is None:
+                return None
+            try:
+                return _FOLDED[type(op)](a, b)
+            except ArithmeticError:
+                return None
         case _:
             return None
+
+
+def _unsigned(node: ast.AST) -> tuple[ast.AST, bool]:
+    """Return an expression without the signs before it, and whether they change its sign."""
+    negated = False
+    while isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        node, negated = node.operand, negated != isinstance(node.op, ast.USub)
+    return node, negated
 
 
 def _field(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> str | None:
@@ -443,7 +488,7 @@ def _resolved(node: ast.AST, formula: Formula) -> Node | None:
 
 
 def _counted(node: ast.AST, formula: Formula) -> Field | None:
-    """Return the field of lists of numbers of which an expression is the length in each entry, None for others."""
+    """Return the field of lists of which an expression is the length in each entry, None without bounds of lengths."""
     alias = formula.names.get(_name(node, formula) or "")
     if isinstance(alias, Formula):
         return _counted(alias.expression.root, alias)
@@ -456,7 +501,7 @@ def _counted(node: ast.AST, formula: Formula) -> Field | None:
     if not (function is FUNCTIONS["count"] or (name == "ak.num" and first_level)):
         return None
     lists = _resolved(of, formula)
-    return lists.field if isinstance(lists, Leaf) and is_lists_of_numbers(lists.field.type) else None
+    return lists.field if isinstance(lists, Leaf) and lists_of(lists.field) else None
 
 
 def is_lists_of_numbers(kind: Type | None) -> bool:
@@ -467,6 +512,31 @@ def is_lists_of_numbers(kind: Type | None) -> bool:
     while inner[0] in ("list", "fixed"):
         inner = inner[-1]
     return is_number_or_none(inner)
+
+
+_MOST_MEMBERS = 3
+"""Number of members of records up to which an index is asked for the lengths of their lists."""
+
+
+def lists_of(field: Field) -> list[Field]:
+    """Return fields of lists of numbers whose lengths are those of a field: the field itself, or some of its members.
+
+    None of others.
+    """
+    kind = field.type
+    if is_lists_of_numbers(kind):
+        return [field]
+    if kind is None or kind[0] != "list" or kind[1][0] != "record":
+        return []
+    members = (one for member in field.fields if member.type is not None and member.type[0] == "list"
+               for one in lists_of(member))  # fmt: skip
+    return list(itertools.islice(members, _MOST_MEMBERS))
+
+
+def length_of(field: Field, operation: str, value: Number) -> Predicate:
+    """Return the comparison of the lengths of the lists of a field with a number; `UNKNOWN` without bounds."""
+    paths = list(map(_key, lists_of(field)))
+    return Length(paths[0], operation, value, tuple(paths[1:])) if paths else UNKNOWN
 
 
 def _name(node: ast.AST, formula: Formula) -> str | None:
