@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// Maximum bytes that are read and hashed at once.
-const PIECE: usize = 1 << 20;
+/// Maximum bytes that are read and hashed at once: they stay in the cache of a processor.
+const PIECE: usize = 64 << 10;
 
 /// Offset, length, first entry and number of entries of each page of a field, each once, in the order of the file.
 fn places(table: &dyn Table, field: usize) -> Vec<[u64; 4]> {
@@ -43,12 +43,12 @@ pub fn content_hash(table: &dyn Table, field: usize) -> Result<u64> {
         })
         .collect();
     let hash_of = |buffer: &mut Vec<u8>, &(start, length): &(u64, usize)| {
-        buffer.resize(length, 0);
-        let read = table.source().read_at(start, buffer);
+        let part = buffer.get_mut(..length).unwrap_or_default();
+        let read = table.source().read_at(start, part);
         read.map_err(|error| Error::from(error).within(table.place(field)))?;
-        Ok(xxh3_64(buffer))
+        Ok(xxh3_64(part))
     };
-    let hashes: Vec<u64> = pieces.par_iter().map_init(Vec::new, hash_of).collect::<Result<_>>()?;
+    let hashes: Vec<u64> = pieces.par_iter().map_init(|| vec![0; PIECE], hash_of).collect::<Result<_>>()?;
     let mut hash = Xxh3Default::new();
     hash.update(table.description(field).as_bytes());
     table.in_memory(field, &mut |bytes| hash.update(bytes));
