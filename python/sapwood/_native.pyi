@@ -294,8 +294,11 @@ class Table:
 
     def places_hash(self, field: int) -> int:
         """Return a hash of the places of all pages of a field and of those that it needs, and of their entries."""
-    def content_hash(self, field: int) -> int:
-        """Read all pages of a field, and return the hash of their stored bytes and of its description."""
+    def content_hash(self, field: int, output: Output | None) -> int:
+        """Return the hash of the stored bytes of all pages of a field and of its description.
+
+        The pages are read, except those whose checksums `output` has collected while it wrote the file.
+        """
     def numbers_of(self, paths: Sequence[str]) -> list[int | None]:
         """Return the numbers of fields, given by their names from the top down, joined by dots."""
     def plan(

@@ -91,7 +91,7 @@ def test_a_hash_of_contents_covers_each_byte_of_each_page(
         if place is not None:
             path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with sapwood.open(f"{path}:t") as table:
-            hashes.add(table.native.content_hash(table["x"].number))
+            hashes.add(table.native.content_hash(table["x"].number, None))
     assert len(hashes) == 1 + len(places)
 
 
@@ -105,7 +105,7 @@ def test_a_hash_of_contents_covers_the_range_of_packed_numbers(tmp_path: Path, f
             table = file.mktree("t", kind) if form == "ttree" else file.mkrntuple("t", kind)
             table.extend({"x": np.linspace(0, most, 100)})
         with sapwood.open(f"{path}:t") as table:
-            hashes.add(table.native.content_hash(table["x"].number))
+            hashes.add(table.native.content_hash(table["x"].number, None))
     assert len(hashes) == 2
 
 
@@ -161,3 +161,23 @@ def test_an_index_in_the_file_has_fields_that_the_one_beside_it_lacks(tmp_path: 
         assert skipped(path, "y < 1000") == skipped(path, "x < 1000") == ENTRIES - CLUSTER
         assert skipped(path, "(x >= 1000) & (y < 2000)") == ENTRIES - CLUSTER
         assert skipped(path, "(x < 1000) | (y < 2000)") == ENTRIES - 2 * CLUSTER
+
+
+@pytest.mark.parametrize("compression", [None, sapwood.ZSTD(3)])
+def test_bytes_are_hashed_while_they_are_written(tmp_path: Path, compression: Any) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, index=True, compression=compression) as file:
+        file.mktree("t", {"x": "int32", "y": "float64"}, auto_flush=CLUSTER).extend(DATA)
+    output = file._file.native
+    with sapwood.open(f"{path}:t") as table:
+        number = table["x"].number
+        hashed = table.native.content_hash(number, output)
+        assert hashed == table.native.content_hash(number, None)
+    offset, length = pages_of(path, "x")[0]
+    with path.open("r+b") as stored:
+        stored.seek(offset + length - 1)
+        (last,) = stored.read(1)
+        stored.seek(offset + length - 1)
+        stored.write(bytes([last ^ 1]))
+    with sapwood.open(f"{path}:t") as table:
+        assert table.native.content_hash(number, output) == hashed != table.native.content_hash(number, None)

@@ -4,6 +4,7 @@ use crate::columns::{self, Tuples};
 use crate::errors::raise;
 use crate::runtime::{pool, with_files, with_table};
 use crate::storage;
+use crate::writing::Output;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -82,9 +83,13 @@ impl PyTable {
     fn places_hash(&self, py: Python<'_>, field: usize) -> u64 {
         py.detach(|| places_hash(&*self.table, field))
     }
-    fn content_hash(&self, py: Python<'_>, field: usize) -> PyResult<u64> {
+    fn content_hash(&self, py: Python<'_>, field: usize, output: Option<&Output>) -> PyResult<u64> {
         let pool = pool()?;
-        with_table(py, &*self.table, || pool.install(|| content_hash(&*self.table, field)))
+        with_table(py, &*self.table, || match output {
+            Some(output) => output
+                .with_written(|written| pool.install(|| content_hash(&*self.table, field, Some(written)))),
+            None => pool.install(|| content_hash(&*self.table, field, None)),
+        })
     }
     /// Returns the numbers of fields, given by their names from the top down, joined by dots.
     fn numbers_of(&self, py: Python<'_>, paths: Vec<String>) -> Vec<Option<usize>> {

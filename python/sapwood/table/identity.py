@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+from sapwood import _native
 from sapwood.table.schema import Table
 
 
@@ -46,10 +47,11 @@ _contents: dict[tuple[Any, ...], int] = {}
 _MOST_CONTENTS = 10_000
 
 
-def content_of(table: Table, number: int) -> int:
+def content_of(table: Table, number: int, output: _native.Output | None = None) -> int:
     """Return a hash of all stored bytes of a field, given by its number, and of its description.
 
-    They are read once in a process, as long as the file has the same state.
+    They are read once in a process, as long as the file has the same state. Those that the closed writer of the file,
+    `output`, has hashed are not read.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def content_of(table: Table, number: int) -> int:
     key = (file.file_path, file.size, state, table.object_path, number)
     found = _contents.get(key)
     if found is None:
-        found = table.native.content_hash(number)
+        found = table.native.content_hash(number, output)
         if state is not None and state_of(table) == state:
             if len(_contents) >= _MOST_CONTENTS:
                 _contents.clear()

@@ -601,8 +601,10 @@ def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
     return path, identity
 
 
-def write(table: Table, zones: Zones) -> Path:
+def write(table: Table, zones: Zones, output: _native.Output | None = None) -> Path:
     """Write the index of a table beside its file, with the still valid indexes of the file's other tables.
+
+    The closed writer of the file, `output`, may have hashed its stored bytes.
 
     Raises
     ------
@@ -611,7 +613,7 @@ def write(table: Table, zones: Zones) -> Path:
     """
     path, identity = place_for(table)
     with _alone(path.parent):
-        return _write(table, zones, path, identity)
+        return _write(table, zones, path, identity, output)
 
 
 _ALONE = 10.0
@@ -677,7 +679,7 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
     return kept
 
 
-def _part_of(table: Table, zones: Zones) -> _TablePart:
+def _part_of(table: Table, zones: Zones, output: _native.Output | None) -> _TablePart:
     part = _TablePart(_state(table), zones.edges, [], [], [])
     place = 0
     for name, known in zones.fields.items():
@@ -685,7 +687,7 @@ def _part_of(table: Table, zones: Zones) -> _TablePart:
             continue
         data = b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in known.arrays())
         number = table[name].number
-        hashes = _hash(data), places_of(table, number), content_of(table, number)
+        hashes = _hash(data), places_of(table, number), content_of(table, number, output)
         part.records.append((known.low.dtype.name.encode(), place, *hashes))
         part.names.append(name)
         part.blocks.append(data)
@@ -693,9 +695,9 @@ def _part_of(table: Table, zones: Zones) -> _TablePart:
     return part
 
 
-def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any]) -> Path:
+def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any], output: _native.Output | None) -> Path:
     # The stored times are from before the bytes are read.
-    parts = {table.object_path: _part_of(table, zones), **_kept(table, path, identity)}
+    parts = {table.object_path: _part_of(table, zones, output), **_kept(table, path, identity)}
     # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
     header, directories = _laid_out(parts, identity, len(header))

@@ -221,6 +221,11 @@ impl Written {
         Self { records: checksums.records.iter().map(|record| (record.offset, *record)).collect() }
     }
 
+    /// The hash of a record, given by its range, if it is known.
+    pub fn hash_of(&self, offset: u64, length: u64) -> Option<u64> {
+        self.records.get(&offset).filter(|record| record.length == length).map(|record| record.hash)
+    }
+
     /// Returns the checksums of the records at offsets that pass a filter.
     pub fn filtered(&self, passes: impl Fn(u64) -> bool) -> Checksums {
         let records = self.records.values().filter(|record| passes(record.offset));
