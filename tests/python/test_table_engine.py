@@ -144,6 +144,16 @@ def test_a_number_beside_lists_is_one_for_each_item(text: str, values: Any) -> N
     same(computed(text, arrays), wanted)
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("function", ["arcsinh", "arccosh"])
+def test_inverse_hyperbolic_functions_of_large_numbers_are_finite(function: str, kind: str) -> None:
+    most = float(np.finfo(kind).max)
+    x = np.array([1.0, 1.5, 1e8, 1e9, 1.1e9, 1e20, most / 2, most], kind)
+    wanted = getattr(np, function)(x.astype(float))
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(computed(f"{function}(x)", {"x": x}), wanted, rtol=4 * np.finfo(kind).eps)
+
+
 def test_functions_that_return_floats_have_the_types_of_numpy() -> None:
     limits = {kind: np.array([np.iinfo(kind).min, np.iinfo(kind).max], kind) for kind in ("int8", "uint8", "uint16")}
     for text in ("fabs(int8)", "arctan2(int8, uint8)", "hypot(int8, uint16)", "copysign(int8, uint16)"):

@@ -283,6 +283,7 @@ def test_a_split_refuses_files_without_entries(
         (["hadd", "-dbg", "all.root", "events.root"], "-dbg would have no effect"),
         (["hadd", "-cachesize", "10M", "all.root", "events.root"], "-cachesize would have no effect"),
         (["hadd", "-fk505", "all.root", "events.root"], "use -fk"),
+        (["hadd", "--codec", "best", "all.root", "events.root"], "--codec takes a number such as 505"),
         (["hadd", "-f505", "-f404", "all.root", "events.root"], "contradict"),
         (["hadd", "-L", "names", "all.root", "events.root"], "must be given together"),
         (["hadd", "events.root", "events.root"], "-f replaces it"),

@@ -105,6 +105,8 @@ def _hadd(arguments: argparse.Namespace) -> int:
             raise ArgumentError(f"-f{word}: data outside baskets keep the codec of the first file; use -fk")
         codec = ...
     else:
+        if not word.isdecimal():
+            raise ArgumentError(f"--codec takes a number such as 505, f or k, not {word!r}")
         codec = _codec(int(word))
     lines = hadd(
         arguments.target,

@@ -3,7 +3,7 @@
 //! A correction is a tree of [`Content`]. Children come before their parents; the last content is the root.
 
 use super::fill::Edges;
-use super::math::both;
+use super::math::{acosh, asinh, both};
 use super::value::{Cells, Element, Value, broadcast};
 use crate::error::{Error, Result};
 
@@ -417,8 +417,8 @@ impl Function {
         ("sinh", Self::One(f64::sinh)),
         ("cosh", Self::One(f64::cosh)),
         ("tanh", Self::One(f64::tanh)),
-        ("asinh", Self::One(f64::asinh)),
-        ("acosh", Self::One(f64::acosh)),
+        ("asinh", Self::One(asinh)),
+        ("acosh", Self::One(acosh)),
         ("atanh", Self::One(f64::atanh)),
         ("atan2", Self::Two(f64::atan2)),
         ("pow", Self::Two(f64::powf)),

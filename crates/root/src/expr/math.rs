@@ -4,6 +4,7 @@ use super::trigonometry::{self, Function};
 use super::value::{Cells, Constant, Element, Numbers, Value, broadcast, typed};
 use crate::array::Number;
 use crate::error::{Error, Result};
+use std::f64::consts::LN_2;
 
 /// Operations with one operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -622,8 +623,8 @@ fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Resul
                 U::Sinh => $T::sinh,
                 U::Cosh => $T::cosh,
                 U::Tanh => $T::tanh,
-                U::Arcsinh => $T::asinh,
-                U::Arccosh => $T::acosh,
+                U::Arcsinh => |a| asinh(f64::from(a)) as $T,
+                U::Arccosh => |a| acosh(f64::from(a)) as $T,
                 U::Arctanh => $T::atanh,
                 _ => return Err(no_such("such function")),
             };
@@ -631,6 +632,19 @@ fn float_single<'a>(what: Unary, number: Number, numbers: &Numbers<'a>) -> Resul
         }};
     }
     Ok(if number == Number::F32 { of!(f32) } else { of!(f64) })
+}
+
+/// For larger x, asinh(x) and acosh(x) are ln(2 x) to the last digit.
+const LARGE: f64 = 1e9;
+
+/// The inverse hyperbolic sine. `f64::asinh` is infinite from about 9e307 on.
+pub fn asinh(x: f64) -> f64 {
+    if x.abs() > LARGE { (x.abs().ln() + LN_2).copysign(x) } else { x.asinh() }
+}
+
+/// The inverse hyperbolic cosine. `f64::acosh` is infinite from about 9e307 on.
+pub fn acosh(x: f64) -> f64 {
+    if x > LARGE { x.ln() + LN_2 } else { x.acosh() }
 }
 
 /// Returns, for each pair, the first value if the condition is true, otherwise the second.
