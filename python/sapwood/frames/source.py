@@ -166,12 +166,18 @@ class FrameSource:
             if table.table.added_friends:
                 self._with_friends[table.file.file_path, table.object_path] = table
             kept = None if select is None else Kept(select(table), predicate)
-            edges = table.table.clusters
+            edges, skipped = table.table.clusters, 0
             for start, stop in ranges:
                 inside = [start, *(edge for edge in edges if start < edge < stop), stop]
                 where = table.file.file_path, identity_of(table.table), table.object_path
-                pairs = (pair for pair in pairwise(inside) if pair[0] < pair[1])
-                found += [(*where, *pair) for pair in pairs if kept is None or kept.between(*pair)]
+                pairs = [pair for pair in pairwise(inside) if pair[0] < pair[1]]
+                remaining = [pair for pair in pairs if kept is None or kept.between(*pair)]
+                found += [(*where, *pair) for pair in remaining]
+                skipped += _entries_in(pairs) - _entries_in(remaining)
+            if skipped:
+                scanned = Scanned(table.file.file_path, _inside(table), (), skipped, skipped)
+                for recording in _recordings:
+                    recording.append(scanned)
             opened.done_with(table)
         return found
 
@@ -268,7 +274,8 @@ def record_scans() -> Generator[Scans]:
 
     All scans of `sapwood.dataset` and `sapwood.scan_polars` in this process are recorded: those of DuckDB, DataFusion,
     Polars and Arrow. A scan that ends early, such as one with a limit, has only the files that it began to read until
-    the end of the block. An engine may continue it in the background; it does not count in a later block.
+    the end of the block. An engine may continue it in the background; it does not count in a later block. Clusters that
+    `Dataset.get_fragments` leaves out are listed without columns, as skipped.
 
     Returns
     -------
