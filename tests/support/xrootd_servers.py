@@ -31,6 +31,8 @@ cms.conwait 1
 cms.space linger 0 recalc 15 min 1% 1g 2% 2g
 """
 WAIT = 60.0
+SILENT = 15.0
+"""Seconds without a line after which a daemon is started again: about one of some thousand hangs before its first."""
 
 
 def program(name: str) -> str:
@@ -64,16 +66,25 @@ class Process:
         command = [program(daemon), "-n", name, "-c", str(config), "-l", str(home / "log" / f"{daemon}.log")]
         if os.geteuid() == 0:
             command[1:1] = ["-R", "xrootd"]
+        self._command, self._home = command, home
+        self._start()
+
+    def _start(self) -> None:
         quiet = subprocess.DEVNULL
         self._process = subprocess.Popen(
-            command, cwd=home, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
+            self._command, cwd=self._home, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
         )
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """Wait until the log says something; the daemon is ended if it does not."""
         end = time.monotonic() + WAIT
+        silent = time.monotonic() + SILENT
         while time.monotonic() < end:
             text = self.log.read_text(errors="replace") if self.log.exists() else ""
+            if not text and time.monotonic() > silent:
+                self.kill()
+                self._start()
+                silent = end
             found = re.search(pattern, text)
             if found is not None:
                 return found
