@@ -32,7 +32,7 @@ cms.space linger 0 recalc 15 min 1% 1g 2% 2g
 """
 WAIT = 60.0
 SILENT = 15.0
-"""Seconds without a line after which a daemon is started again: about one of some thousand hangs before its first."""
+"""Seconds without a line after which a daemon is started again. Rarely, one hangs before its first line."""
 
 
 def program(name: str) -> str:

@@ -157,7 +157,7 @@ class FrameSource:
     ) -> list[tuple[str, Mapping[str, Any] | None, str, int, int]]:
         """List the clusters of all files: path and identity of the file, path of the table, first entry and end.
 
-        Clusters of which an index excludes all entries by a predicate of some columns are left out.
+        A cluster is left out if an index excludes all of its entries by a predicate of some columns.
         """
         select = None if predicate is UNKNOWN else self.select(names)
         found: list[tuple[str, Mapping[str, Any] | None, str, int, int]] = []

@@ -488,7 +488,7 @@ def _resolved(node: ast.AST, formula: Formula) -> Node | None:
 
 
 def _counted(node: ast.AST, formula: Formula) -> Field | None:
-    """Return the field of lists of which an expression is the length in each entry, None without bounds of lengths."""
+    """Return the field with lists if an expression is their length in each entry; otherwise None."""
     alias = formula.names.get(_name(node, formula) or "")
     if isinstance(alias, Formula):
         return _counted(alias.expression.root, alias)
