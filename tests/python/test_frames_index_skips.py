@@ -340,6 +340,38 @@ def test_a_cut_that_selects_no_entries_is_the_same_error(
         list(scanning.rows(f"{files[1]}:t", ["x"], cut))
 
 
+@pytest.mark.parametrize("cut", ["(x < 0) & (y | x)", "(~((x >= 2**62) | y) & (x < 0)) & (count(jets) < -1)"])
+def test_an_error_of_a_cut_does_not_depend_on_an_index(files: tuple[Path, Path], cut: str) -> None:
+    """Bits of a float, in a cut of which an index excludes all entries."""
+    axis = hist.axis.Regular(4, 0, 4)
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            calls: list[Callable[[], Any]] = [
+                lambda: table.arrays("x", cut),  # noqa: B023 - called at once
+                lambda: list(table.iterate("x", cut, step_size=100)),  # noqa: B023
+                lambda: table.hist("x", axis, where=cut),  # noqa: B023
+                lambda: table.hist("x", axis, where=["x < 0", cut], weight="y"),  # noqa: B023
+                lambda: sapwood.concatenate([f"{files[0]}:t"], "x", cut),
+                lambda: list(scanning.rows(f"{path}:t", ["x"], cut)),  # noqa: B023
+            ]
+            for call in calls:
+                with pytest.raises(ArgumentError):
+                    call()
+        with pytest.raises(train.TaskError):
+            train.run(train.Declared({"h": train.Hist("x", axis)}, where=[cut]), [f"{path}:t"], threads=1)
+
+
+def test_an_error_in_a_later_file_does_not_depend_on_an_index(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "first.root") as file:
+        file["t"] = {"x": N, "y": N}
+    for index in (False, True):
+        with sapwood.recreate(tmp_path / "later.root", index=index) as file:
+            file["t"] = {"x": N, "y": np.zeros(ENTRIES)}
+        files = [f"{tmp_path}/{name}.root:t" for name in ("first", "later")]
+        with pytest.raises(ArgumentError):
+            sapwood.concatenate(files, "x", "(x > 9999) & (y | x)")
+
+
 # Explanations
 
 

@@ -214,6 +214,8 @@ class _Batch:
         self._ranges: list[tuple[int, int]] = []
         self._kept: tuple[Query, Kept] | None = None
         self._bytes = 0.0
+        self._excludes = False
+        """Whether an index excludes all entries of an added range."""
         self.pieces: list[Any] = []
         """The results so far."""
         self.paths: list[str] = []
@@ -224,8 +226,10 @@ class _Batch:
         """Add a range of entries of a table; `offset` and their numbers in it are their numbers in all."""
         if self._kept is None or self._kept[0] is not query:
             self._kept = query, Kept(query)
-        for begin, end in self._kept[1].between(start, stop) or [(start, start)]:
+        ranges = self._kept[1].between(start, stop)
+        for begin, end in ranges or [(start, start)]:
             self._add(query, begin, end, offset)
+        self._excludes = self._excludes or (not ranges and start < stop)
 
     def _add(self, query: Query, start: int, stop: int, offset: int) -> None:
         found = self._slices[0].joined(query, start, stop) if self._slices else None
@@ -244,15 +248,18 @@ class _Batch:
         """Read the added files, and close them."""
         if self._slices:
             entries = sum(one.stop - one.start for one in self._slices)
-            if entries or not self.pieces:
+            # An error of an expression does not depend on an index.
+            if entries or not self.pieces or self._excludes:
+                data, query = read(self._slices), self._slices[0].query
+                piece = self._form.make(query, data, numbers_in(_joined(self._ranges)))
                 if entries and not self._any_entries:
                     # A piece without entries only stood in for the type of the result.
                     self.pieces.clear()
                     self.paths.clear()
                     self._any_entries = True
-                data, query = read(self._slices), self._slices[0].query
-                self.pieces.append(self._form.make(query, data, numbers_in(_joined(self._ranges))))
-                self.paths.append(query.source.file.file_path)
+                if entries or not self.pieces:
+                    self.pieces.append(piece)
+                    self.paths.append(query.source.file.file_path)
         self.close()
 
     def close(self) -> None:
@@ -263,6 +270,7 @@ class _Batch:
                 self._tables.done_with(source)
         self._ranges.clear()
         self._bytes = 0.0
+        self._excludes = False
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

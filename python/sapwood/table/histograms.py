@@ -138,7 +138,9 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
 
     engine: Any = query.source.table.engine
     ranges = _ranges(query, wanted, start, stop)
-    if query.fields and engine is _native:
+    # If an index excludes all entries, the expressions are computed for none, to find their faults.
+    excluded = start < stop and all(begin == end for begin, end in ranges)
+    if query.fields and engine is _native and not excluded:
         try:
             Filling(query, wanted, histograms).read(ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
@@ -156,7 +158,7 @@ def fill(query: Query, wanted: Sequence[Wants], histograms: Sequence[Foreign], s
     for one in ranges:
         steps = StepPlan(query, _STEP, one)
         scan = Scan.stepping(query, _STEP, steps)
-        for step in steps:
+        for step in [one] if excluded else steps:
             arrays = scan.arrays(*step, form)
             for own, histogram in zip(wanted, histograms, strict=True):
                 fill_arrays(histogram, own, arrays)

@@ -340,6 +340,8 @@ fn fill_inputs(
     stop: usize,
     bins: &mut [Bins],
 ) -> Result<()> {
+    // An operation that the types do not have is an error, whichever entries pass the conditions before it.
+    program.evaluate(&inputs.views, &Rows::of(start, start), None, &mut Vec::new())?;
     for (from, to) in inputs.chunks(start, stop) {
         let mut rows = conditions.with_items(program, &inputs.views, Rows::of(from, to))?;
         let mut values = Vec::new();

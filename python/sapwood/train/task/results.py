@@ -370,7 +370,11 @@ class Declared(Task):
             types[name] = leaf.field.type or ("dynamic",)
             fields.append(numbers[leaf.field])
         try:
-            found = self._program(types).read(query.source.table.native, fields, ranges)
+            program = self._program(types)
+            if all(start == stop for start, stop in ranges) and not program.is_checked:
+                program.is_checked = True
+                return None  # an index excludes all entries: computing the expressions for none finds their faults
+            found = program.read(query.source.table.native, fields, ranges)
         except (NotNativeError, ArgumentError, UnsupportedError, LimitError):
             return None  # the evaluation in Python reports the error and marks its place
         return None if found is None else {"bins": Added(found)}
@@ -486,6 +490,8 @@ class _Program:
         self._given: list[Any] = []
         self._values: dict[tuple[str, Any], int] = {}
         self._kept: dict[int, tuple[list[Any], str]] = {}
+        self.is_checked = False
+        """Whether the expressions were computed for no entries, where an index excluded all."""
         for place, one in enumerate(self._fills):
             try:
                 self._given.append(self._lowered(one))
