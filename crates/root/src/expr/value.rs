@@ -52,6 +52,8 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn wrap(cells: Cells<'_, Self>) -> Numbers<'_>;
     /// Converts numbers of any type; numbers of the same type are shared.
     fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self>;
+    /// Converts a constant of an expression; a whole number to single precision by way of double precision, as
+    /// `NumPy` does.
     fn constant(value: Constant) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
@@ -66,6 +68,7 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn near_modulo(self, other: Self) -> Self;
     fn is_nan(self) -> bool;
     fn double(self) -> f64;
+    fn whole(value: i64) -> Self;
 }
 
 /// A constant of an expression, without a type of its own.
@@ -196,7 +199,7 @@ macro_rules! element {
             fn constant(value: Constant) -> Self {
                 match value {
                     Constant::Bool(value) => u8::from(value) as $type,
-                    Constant::Int(value) => value as $type,
+                    Constant::Int(value) => Self::whole(value),
                     Constant::Float(value) => value as $type,
                 }
             }
@@ -231,6 +234,8 @@ macro_rules! integers {
             fn is_within(self, _: Self) -> bool { false }
             fn near_modulo(self, other: Self) -> Self { self.modulo(other) }
             fn is_nan(self) -> bool { false }
+            #[allow(clippy::unnecessary_cast, reason = "one conversion for all types")]
+            fn whole(value: i64) -> Self { value as $type }
         );
     )*};
 }
@@ -280,6 +285,8 @@ macro_rules! floats {
                 if rest == 0.0 { (0.0 as $type).copysign(other) } else { inside }
             }
             fn is_nan(self) -> bool { <$type>::is_nan(self) }
+            #[allow(clippy::unnecessary_cast, reason = "one conversion for all types")]
+            fn whole(value: i64) -> Self { value as f64 as $type }
         );
     )*};
 }
