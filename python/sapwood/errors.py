@@ -87,12 +87,24 @@ def hidden(value: Any) -> Any:
 
 def one_line(error: BaseException) -> str:
     """Return the message of an error on one line; the name of its class if it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return " ".join(_text(error).split()) or type(error).__name__
 
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text; without a text, its class."""
-    return str(error).partition("\n")[0] or type(error).__name__
+    return _text(error).partition("\n")[0] or type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - classes of other packages make their own texts
+        return ""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether an exception of another package is an error, unlike an interrupt: also a cancelled request."""
+    return isinstance(error, Exception) or type(error).__name__ == "CancelledError"
 
 
 def _shown(message: Iterable[object]) -> Iterable[object]:

@@ -68,7 +68,12 @@ impl Object {
             };
             let limit = limit.map(|limit| limit.as_secs_f64());
             let found = self.reader.call_method1(py, "read_ranges", (wanted, limit)).map_err(failed)?;
-            for (range, bytes) in ranges.iter().zip(found.bind(py).try_iter().map_err(failed)?) {
+            let mut parts = found.bind(py).try_iter().map_err(failed)?;
+            for range in ranges {
+                let Some(bytes) = parts.next() else {
+                    let message = format!("{} ranges requested, fewer received", ranges.len());
+                    return Err(Fault::passing(IoError::new(ErrorKind::UnexpectedEof, message)));
+                };
                 let bytes = bytes.map_err(failed)?;
                 let bytes = bytes.cast::<PyBytes>().map_err(|e| failed(e.into()))?.as_bytes();
                 if bytes.len() as u64 != range.length {

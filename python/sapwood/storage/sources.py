@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from glob import has_magic
 from pathlib import Path
@@ -24,6 +25,8 @@ from sapwood.errors import (
     SapwoodError,
     StorageError,
     check_kind,
+    is_failure,
+    one_line,
     similar,
     storage_error,
     suggestion,
@@ -476,7 +479,9 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
             raise ArgumentTypeError(f"handler {handler.__name__} does not read objects with 'read' and 'seek'")
         return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
     if hasattr(path, "fs") and hasattr(path, "path"):
-        return _in_system(path.fs, path.path, str(getattr(path, "full_name", path.path)), options)
+        name = str(getattr(path, "full_name", path.path))
+        with _errors_of_system(name):
+            return _in_system(path.fs, path.path, name, options)
     raise ArgumentError(
         "a file must be a path, a URL, bytes, an object with 'read' and 'seek', or a dict of one path to the path of "
         f"an object in it, not {path!r}"
@@ -617,6 +622,11 @@ def _user() -> tuple[str, str, int]:
 def _native(url: str, kind: str, options: Mapping[str, Any]) -> Found | None:
     keys = None
     urls = [url, *_replicas(url, kind, options.get("replicas"))]
+    for one in urls:
+        try:
+            one.encode()
+        except UnicodeEncodeError:
+            raise ArgumentError(f"{one!r} is not a URL: write bytes that are not UTF-8 as %XX") from None
     if kind == "s3":
         if bool(options.get("key")) != bool(options.get("secret")):
             raise ArgumentError(f"{url}: `key` and `secret` must be given together; one is missing")
@@ -737,16 +747,31 @@ def _parameters(made: Foreign) -> set[str]:
 
 def _through_fsspec(url: str, options: Mapping[str, Any]) -> Found:
     ours = {name: options[name] for name in options if name in _FAR}
-    try:
+    with _errors_of_system(url):
         system, path = _system_of(url, options)
         return _in_system(system, path, url, ours, url)
+
+
+@contextlib.contextmanager
+def _errors_of_system(name: str) -> Generator[None]:
+    """Raise sapwood's errors in place of those of a file system of `fsspec`.
+
+    Raises
+    ------
+    MissingFileError, StorageError
+        The file does not exist, or the system failed.
+    """
+    try:
+        yield
     except SapwoodError:
         raise
     except FileNotFoundError as error:
-        raise MissingFileError(f"{url}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors, such as `BadZipFile`
+        raise MissingFileError(f"{name}: {one_line(error)}") from None
+    except BaseException as error:  # each kind of storage raises its own errors, such as `BadZipFile`
+        if not is_failure(error):
+            raise
         # Not as its cause, which may name the URL with a token.
-        raise StorageError(f"{url}: {error}") from None
+        raise StorageError(f"{name}: {one_line(error)}") from None
 
 
 _LISTING = 300.0
@@ -799,27 +824,26 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         except OSError as error:
             raise StorageError(str(error)) from None
     try:
-        if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
-            options = {"anon": True} | options
-        system, path = _system_of(pattern, options)
-        if getattr(system, "async_impl", False) and hasattr(system, "_glob"):
-            deadline = _far(options).deadline
-            listed = within(system, "_glob", _LISTING if deadline is None else deadline, path, detail=True)
-        else:
-            listed = system.glob(path, detail=True)
-        found = [name for name, about in listed.items() if about.get("type") != "directory"]
-    except FileNotFoundError:
+        with _errors_of_system(pattern):
+            if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
+                options = {"anon": True} | options
+            system, path = _system_of(pattern, options)
+            if getattr(system, "async_impl", False) and hasattr(system, "_glob"):
+                deadline = _far(options).deadline
+                listed = within(system, "_glob", _LISTING if deadline is None else deadline, path, detail=True)
+            else:
+                listed = system.glob(path, detail=True)
+            found = [name for name, about in listed.items() if about.get("type") != "directory"]
+            if wrong := [one for one in found if not isinstance(one, str) or "::" in one]:
+                why = "it contains '::'" if isinstance(wrong[0], str) else "it is not a string"
+                raise StorageError(f"{pattern}: the listed name {wrong[0]!r} cannot be part of a URL: {why}")
+            # A name may have its scheme already. Protocols before it and the archive after it stay.
+            parts = pattern.split("::")
+            place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
+            names = [system.unstrip_protocol(one) for one in sorted(found)]
+            return ["::".join([*parts[:place], one, *parts[place + 1 :]]) for one in names]
+    except MissingFileError:
         return []
-    except SapwoodError:
-        raise
-    except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
-        raise StorageError(f"{pattern}: {error}") from None
-    if wrong := next((one for one in found if "::" in one), None):
-        raise StorageError(f"{pattern}: the listed name {wrong!r} cannot be part of a URL: it contains '::'")
-    # A name may have its scheme already. Protocols before it and the archive after it stay.
-    parts = pattern.split("::")
-    place = next((place for place, part in enumerate(parts) if "://" in part), len(parts) - 1)
-    return ["::".join([*parts[:place], system.unstrip_protocol(one), *parts[place + 1 :]]) for one in sorted(found)]
 
 
 def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
@@ -31,6 +31,7 @@ from sapwood.errors import (
     UnsupportedError,
     check_kind,
     first_line,
+    is_failure,
     stacklevel,
     storage_error,
     without_secrets,
@@ -118,8 +119,10 @@ class RemoteTarget:
             self._system, self._place = url_to_fs(url, **options)
         except ImportError as error:
             raise MissingPackageError(f"cannot write to {url}: {error}") from error
-        except (OSError, ValueError) as error:
-            raise StorageError(f"cannot write to {url}: {first_line(error)}") from None
+        except TypeError as error:
+            raise ArgumentTypeError(f"cannot write to {url}: {first_line(error)}") from None
+        except BaseException as error:
+            self._refuse(error)
         if not self._place.strip("/"):
             raise ArgumentError(f"cannot write to {url}: it has no name of a file")
         self._fetched: dict[str, str] = {}
@@ -127,9 +130,15 @@ class RemoteTarget:
     def exists(self) -> bool:
         """Return whether the file exists."""
         try:
-            return self._system.exists(self._place)
-        except (OSError, ValueError) as error:
-            raise StorageError(f"cannot write to {self._url}: {first_line(error)}") from None
+            return bool(self._system.exists(self._place))
+        except BaseException as error:  # noqa: BLE001 - each kind of storage raises its own errors
+            self._refuse(error)
+
+    def _refuse(self, error: BaseException) -> NoReturn:
+        """Raise `StorageError` for an error of a storage; an interrupt goes on."""
+        if not is_failure(error):
+            raise error
+        raise StorageError(f"cannot write to {self._url}: {first_line(error)}") from None
 
     def fetch(self) -> str:
         """Download the file to a local copy, which is uploaded later.
@@ -149,10 +158,15 @@ class RemoteTarget:
             except NotImplementedError:
                 with self._system.open(self._place, "rb") as theirs, Path(path).open("wb") as mine:
                     shutil.copyfileobj(theirs, mine, _PIECE)
-        except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
+            stored, size = self._fetched.get("size", ""), Path(path).stat().st_size
+            if stored.isdigit() and int(stored) != size:
+                raise OSError(f"{size} bytes were received, but {stored} bytes are stored")
+        except BaseException as error:  # each kind of storage raises its own errors
             Path(path).unlink(missing_ok=True)
+            if not is_failure(error):
+                raise
             kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
-            raise kind(f"cannot fetch {self._url}: {error}") from None
+            raise kind(f"cannot fetch {self._url}: {first_line(error)}") from None
         return path
 
     def temporary(self) -> str:
@@ -172,16 +186,19 @@ class RemoteTarget:
         if self._fetched and (now := self._version()) and now != self._fetched:
             why = "another program has changed it since the update began"
             raise StorageError(f"cannot write to {self._url}: {why}; the file was kept as {path}")
-        with contextlib.suppress(NotImplementedError, OSError):  # some storage has no folders
+        with contextlib.suppress(Exception):  # some storage has no folders
             self._system.makedirs(self._system._parent(self._place), exist_ok=True)
         for pause in (*PAUSES, None):
             try:
                 self._put(path)
                 self._compare(Path(path).stat().st_size)
                 break
-            except Exception as error:  # noqa: BLE001 - each kind of storage raises its own errors
+            except BaseException as error:  # each kind of storage raises its own errors
+                if not is_failure(error):
+                    raise
                 if pause is None or not _passing(error):
-                    raise StorageError(f"cannot write to {self._url}: {error}; the file was kept as {path}") from None
+                    why = f"{first_line(error)}; the file was kept as {path}"
+                    raise StorageError(f"cannot write to {self._url}: {why}") from None
                 time.sleep(pause)
         Path(path).unlink()
 
@@ -229,7 +246,7 @@ PAUSES = (0.1, 0.4, 1.6)
 """Seconds between attempts to upload a file."""
 
 
-def _passing(error: Exception) -> bool:
+def _passing(error: BaseException) -> bool:
     """Return whether another attempt may succeed."""
     if isinstance(error, (FileNotFoundError, PermissionError, NotImplementedError, TypeError, ValueError)):
         return False
