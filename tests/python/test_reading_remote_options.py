@@ -232,6 +232,11 @@ S3_REFUSALS = [
     (404, "NoSuchKey", "", "404 Not Found: NoSuchKey (No <such> key.)"),
     (404, "NoSuchBucket", "", "404 Not Found: NoSuchBucket"),
     (403, "AccessDenied", "", "403 Forbidden: AccessDenied"),
+    (403, "InvalidAccessKeyId", "", "403 Forbidden: InvalidAccessKeyId"),
+    (403, "SignatureDoesNotMatch", "", "403 Forbidden: SignatureDoesNotMatch"),
+    (403, "RequestTimeTooSkewed", "", "403 Forbidden: RequestTimeTooSkewed"),
+    (400, "ExpiredToken", "", "400 Bad Request: ExpiredToken"),
+    (400, "InvalidToken", "", "400 Bad Request: InvalidToken"),
     (400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>", "the bucket is in eu-west-1 (AWS_REGION)"),
     (
         301,

