@@ -7,15 +7,22 @@ import pickle
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_train_checkpoints
+from test_train_checkpoints import Counts, make, stopped
 
 import sapwood
+from sapwood import train
 from sapwood.train.execution import checkpoint as checkpoints
 from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.signing import SIZE, key_path, signature
+
+
+folder = test_train_checkpoints.folder
 
 
 class Attack:
@@ -142,3 +149,69 @@ def test_without_a_home_folder_the_key_has_no_place(tmp_path: Path, monkeypatch:
     with pytest.raises(sapwood.StorageError, match="there is no home folder"):
         Checkpoint(tmp_path / "state.ck", {"a": "b"})
     assert list(tmp_path.iterdir()) == []
+
+
+def signed(path: Path, state: object) -> None:
+    content = pickle.dumps(state)
+    path.write_bytes(checkpoints._MAGIC + signature(content) + content)
+
+
+def renumbered(path: Path) -> None:
+    """Give a checkpoint the version before the present one."""
+    version, identity, state = pickle.loads(path.read_bytes()[checkpoints.BEGIN :])
+    signed(path, (version - 1, identity, state))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte is missing": (lambda path: os.truncate(path, path.stat().st_size - 1), "is not signed with the key"),
+    "half is missing": (lambda path: os.truncate(path, path.stat().st_size // 2), "is not signed with the key"),
+    "empty": (lambda path: os.truncate(path, 0), "is not signed with the key"),
+    "only its head": (lambda path: os.truncate(path, checkpoints.BEGIN), "is not signed with the key"),
+    "another file": (lambda path: path.write_text("results"), "is not signed with the key"),
+    "writable by others": (lambda path: path.chmod(0o666), "other users may write to it"),
+    "of another user": (lambda path: os.chown(path, 12345, -1), "belongs to user 12345"),
+    "of another version": (renumbered, r"belongs to another run \(version differ\)"),
+    "not a triple": (lambda path: signed(path, 5), "cannot be read: TypeError.*Remove it"),
+    "of a class that is gone": (
+        lambda path: signed(path, Attack(Path("x"))) or path.write_bytes(broken(path)),
+        "cannot be read: .*Remove it",
+    ),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "cannot be read|not a regular file"),
+}
+
+
+def broken(path: Path) -> bytes:
+    """Return a checkpoint with the name of a module that there is not."""
+    content = path.read_bytes()[checkpoints.BEGIN :].replace(b"posix", b"nosix")
+    return checkpoints._MAGIC + signature(content) + content
+
+
+@pytest.mark.parametrize("change", REFUSED)
+def test_a_run_with_a_checkpoint_that_is_not_its_own_is_refused(
+    folder: Path, tmp_path: Path, key: Path, change: str
+) -> None:
+    """It is not changed, and nothing is computed."""
+    if change == "of another user" and os.getuid() != 0:
+        pytest.skip("only root can give a file away")
+    state = tmp_path / "run.ck"
+    stopped(Counts(), folder, state)
+    make_it, message = REFUSED[change]
+    make_it(state)
+    before = state.is_file() and state.read_bytes()
+    steps: list[int] = []
+    with pytest.raises(sapwood.SapwoodError, match=message) as failed:
+        train.run(Counts(), folder, checkpoint=state, progress=lambda progress: steps.append(progress.entries))
+    assert str(state) in str(failed.value)
+    assert not any(steps) and (state.is_file() and state.read_bytes()) == before
+
+
+def test_a_checkpoint_of_another_data_set_is_refused(folder: Path, tmp_path: Path, key: Path) -> None:
+    state, other = tmp_path / "run.ck", tmp_path / "other"
+    stopped(Counts(), folder, state)
+    other.mkdir()
+    make(other / "a0.root", 0)
+    for inputs in (other, [*sorted(map(str, folder.iterdir())), str(other / "a0.root")], sorted(folder.iterdir())[1:]):
+        with pytest.raises(sapwood.ArgumentError, match=r"run\.ck belongs to another run \(list of files"):
+            train.run(Counts(), inputs, checkpoint=state)
+    whole = train.run(Counts(), folder, checkpoint=state, threads=1)
+    assert whole.resumed > 0 and whole["counts"]["n"] == 4000

@@ -117,7 +117,8 @@ class Checkpoint:
         try:
             version, identity, state = loads(content)
         except Exception as error:
-            raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}") from error
+            why = "It may come from another version of sapwood or of a task. Remove it to start again"
+            raise StorageError(f"checkpoint {self.path} cannot be read: {described(error)}. {why}") from error
         if version != _VERSION or identity != self._identity:
             told = {**identity, **self._identity}
             names = [name for name in told if identity.get(name) != self._identity.get(name)]
