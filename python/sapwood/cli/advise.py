@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
 from sapwood.cli.lab.options import add_price_arguments
 from sapwood.show.safe import say
 
@@ -44,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-trials", action="store_true", help="only list problems found in the metadata of trees")
     parser.add_argument("--branch-costs", action="store_true", help="measure the cost of reading the largest branches")
     parser.add_argument("--rntuple", action="store_true", help="measure the gain of a conversion to RNTuple")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write the report to this page (.html)")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH", help=f"write the report to this page (.html); {outputs.REPLACED}"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "--fail-on", metavar="CODE,...", help="exit with 1 if one of these problems is found; any means all"

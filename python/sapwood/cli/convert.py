@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli import storage
+from sapwood.cli import outputs, storage
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
@@ -18,7 +18,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("source", metavar="IN", help="file; FILE:PATH names a table of a ROOT or HBOOK file")
-    parser.add_argument("target", metavar="OUT", help="the new file; an existing one is replaced")
+    parser.add_argument("target", metavar="OUT", help=f"the new file; {outputs.REPLACED}")
     parser.add_argument(
         "--columns", nargs="+", metavar="EXPR", help="fields or expressions; names of banks of an FZ file; default: all"
     )

@@ -6,7 +6,7 @@ import argparse
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from sapwood.cli import storage
+from sapwood.cli import outputs, storage
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
@@ -173,7 +173,9 @@ def _split_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="FILE:PATH", help="the tree or RNTuple; the path may be absent if the file has only one table"
     )
-    parser.add_argument("target", metavar="OUT", help="names of the files, with {} for the number or value")
+    parser.add_argument(
+        "target", metavar="OUT", help=f"names of the files, with {{}} for the number or value; {outputs.REPLACED}"
+    )
     parser.add_argument("--entries", type=int, metavar="N", help="number of entries of each file")
     parser.add_argument("--size", metavar="SIZE", help="approximate compressed size of each file")
     parser.add_argument("--by", metavar="EXPR", help="write one file for each value of this column or expression")

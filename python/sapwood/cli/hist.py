@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli import storage
+from sapwood.cli import outputs, storage
 from sapwood.show.json import json_text
 from sapwood.show.safe import say
 
@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limits", nargs=2, metavar=("LOW", "HIGH"), help="limits of the axis; default: the range of the values"
     )
     parser.add_argument("--log", action="store_true", help="logarithmic vertical axis, or colours, of a picture")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write a .png, .svg or .pdf picture instead of text")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE",
+        help=f"write a .png, .svg or .pdf picture instead of text; {outputs.REPLACED}",
+    )  # fmt: skip
     storage.add_argument(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the edges of each axis, the values and the variances as JSON"

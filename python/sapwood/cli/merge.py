@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli import storage
+from sapwood.cli import outputs, storage
 from sapwood.show.safe import complain, say
 
 HELP = "Merge files: trees joined by copying their baskets, histograms and graphs added, other objects copied."
@@ -16,9 +16,7 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "output", metavar="OUT", help="the new file; an existing one is replaced once the merge is complete"
-    )
+    parser.add_argument("output", metavar="OUT", help=f"the new file; {outputs.REPLACED}")
     parser.add_argument(
         "inputs", nargs="+", metavar="IN", help="files, URLs, patterns, or @FILE: a list with one of them per line"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sapwood.cli import storage
+from sapwood.cli import outputs, storage
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
@@ -18,7 +18,7 @@ EPILOG = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", help="the damaged file")
-    parser.add_argument("output", metavar="OUT", help="the new file")
+    parser.add_argument("output", metavar="OUT", help=f"the new file; {outputs.REPLACED}")
     parser.add_argument(
         "--like",
         metavar="FILE",

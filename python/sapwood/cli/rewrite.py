@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
 from sapwood.cli.progress import bytes_read
 from sapwood.show.safe import say
 
 HELP = "Rewrite the trees of files in another layout, compare all values, and measure the gain."
 EPILOG = (
     "Several files become one: trees are joined, histograms added, and other objects taken from the first file. "
-    "The new file appears under its name once it is complete. "
     "Example: sapwood rewrite events.root -o new.root --compression zstd:5"
 )
 
@@ -20,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="files, patterns, directories, FILE.root:TREE, or lists of these"
     )
-    parser.add_argument("-o", "--output", required=True, metavar="PATH", help="the new file")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="PATH", help=f"the new file; {outputs.REPLACED}"
+    )
     parser.add_argument(
         "--layout",
         choices=("advised", "default"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
 from sapwood.show.safe import say
 
 HELP = "Show the classes that a file describes, or write them as C++ headers, Python dataclasses or JSON."
@@ -25,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--json", action="store_true", help="print JSON: a list with an object for each version of a class"
     )
-    parser.add_argument("-o", "--output", metavar="PATH", help="write to PATH: a folder for --cpp, otherwise a file")
+    parser.add_argument(
+        "-o", "--output", metavar="PATH",
+        help=f"write to PATH: a folder for --cpp, otherwise a file; {outputs.REPLACED}",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -278,12 +278,11 @@ def _mkdir_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _mkdir(arguments: argparse.Namespace) -> int:
     """Make the directories."""
-    from sapwood.tools.shims import directory
+    from sapwood.tools.shims import directories
 
-    for target in arguments.targets:
-        directory(target, parents=arguments.parents)
-        if arguments.verbose:
-            say(f"made {target}")
+    directories(arguments.targets, parents=arguments.parents)
+    for target in arguments.targets if arguments.verbose else ():
+        say(f"made {target}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
 from sapwood.show.safe import say
 
 HELP = "Run another sapwood command and record every access to files, or show a trace."
@@ -17,7 +18,9 @@ EPILOG = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("-o", "--trace", metavar="FILE", help="trace file to write (.parquet, .arrow)")
+    parser.add_argument(
+        "-o", "--trace", metavar="FILE", help=f"trace file to write (.parquet, .arrow); {outputs.REPLACED}"
+    )
     parser.add_argument(
         "words", nargs=argparse.REMAINDER, metavar="COMMAND ...",
         help="a sapwood command, e.g. run TASK.py ...; or: show FILE.parquet [--output PAGE.html]; "
@@ -53,7 +56,9 @@ def _show(words: list[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
     parser.add_argument("file", metavar="FILE", help="trace file (.parquet, .arrow)")
-    parser.add_argument("-o", "--output", metavar="PAGE.html", help="page with plots to write")
+    parser.add_argument(
+        "-o", "--output", metavar="PAGE.html", help=f"page with plots to write; {outputs.REPLACED}"
+    )
     chosen = parser.parse_args(words)
     trace = Trace.load(chosen.file)
     say(text_of(trace), end="")

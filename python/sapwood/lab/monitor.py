@@ -263,7 +263,7 @@ class Monitor:
             types["files"] = ("int64", (len(self.files),))
         if not path.parent.is_dir():  # do not create a folder again that was removed meanwhile
             raise FileNotFoundError(f"cannot write {path}: its folder does not exist")
-        with sapwood.recreate(path) as file:
+        with sapwood.recreate(path, atomic=True) as file:
             tree = file.mktree(TREE, types, f"process {self.pid}; bytes, seconds")
             if self.records:
                 columns = {name: [getattr(record, name) for record in self.records] for name in types}

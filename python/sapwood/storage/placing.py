@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Generator
 from pathlib import Path
@@ -78,5 +79,9 @@ def placed_page(path: str | os.PathLike[str], *inputs: str | os.PathLike[str]) -
 
 
 def same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
-    """Return whether two local files exist and are the same, also through links."""
-    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)
+    """Return whether two local files, paths or URLs ``file://``, exist and are the same, also through links."""
+    first, second = (Path(re.sub(r"(?i)^(file|local)://", "", os.fspath(one))) for one in (path, other))
+    try:
+        return first.samefile(second)
+    except (OSError, ValueError):  # one does not exist, or is no path of a file
+        return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, MissingFileError, StorageError, without_secrets
+from sapwood.errors import ArgumentError, MissingFileError, SapwoodError, StorageError, without_secrets
 from sapwood.show.units import bytes_text, seconds_text, share_text
 
 if TYPE_CHECKING:
@@ -128,11 +128,16 @@ class Trace:
         """Write the trace as Parquet (``.parquet``) or as an Arrow file (``.arrow``); this needs PyArrow."""
         import pyarrow as pa
 
+        from sapwood.storage.placing import placed
+
         table: Any = pa.table(self)
         about = {"sapwood.trace": VERSION, "sapwood.epoch_ns": str(self.epoch_ns)}
         write = _writer(Path(path))
         try:
-            write(table.replace_schema_metadata(about), str(path))
+            with placed(path) as beside:
+                write(table.replace_schema_metadata(about), str(beside))
+        except SapwoodError:
+            raise
         except OSError as error:
             raise StorageError(f"cannot write the trace {path}: {error}") from error
 

@@ -6,7 +6,8 @@ import contextlib
 import fnmatch
 import os
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import EllipsisType
@@ -22,7 +23,7 @@ from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import same_file
-from sapwood.storage.sources import user_path
+from sapwood.storage.sources import real_path, user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.table.steps import entry_range
 from sapwood.tools.merging.objects import Item, objects_of
@@ -360,6 +361,8 @@ def _copy_tree(source: Foreign, item: Item, new: Foreign, place: tuple[int, str,
 def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str]:
     """Delete objects of files; return the paths of the deleted objects.
 
+    All objects are looked up first: if one is missing, none is deleted.
+
     Parameters
     ----------
     targets
@@ -375,25 +378,84 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
         The target is a directory and `recursive` is false, or the target names no object.
     """
     done: list[str] = []
-    for target in [targets] if isinstance(targets, str) else targets:
+    with contextlib.ExitStack() as stack:
+        files = _looked_up(_named([targets] if isinstance(targets, str) else targets), stack)
+        for one in files:
+            for item, _ in one.chosen:
+                if item.classname in DIRECTORIES and not recursive:
+                    raise ArgumentError(
+                        f"{one.path}: {item.path} is a directory; delete it with --recursive (recursive=True)"
+                    )
+        for one in files:
+            done += [f"{one.path}:{path}" for path in _delete(one.file, one.chosen)]
+    return done
+
+
+def _named(targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Split ``file:path`` of objects.
+
+    Raises
+    ------
+    ArgumentError
+        One names no object.
+    """
+    each: list[tuple[str, str]] = []
+    for target in targets:
         path, inside = split_path(target)
         if not inside:
             raise ArgumentError(f"{target} names no object; use FILE:PATH")
-        # No other writer may change the file between the look at it and the deletion.
-        with changing(path) as file:
-            with sapwood.open({path: None}) as there:
-                top = [item for item, _ in _chosen(there, inside) if item.path.count("/") == inside.count("/")]
-            for item in top:
-                if item.classname in DIRECTORIES and not recursive:
-                    raise ArgumentError(
-                        f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)"
-                    )
-            done += [f"{path}:{one}" for one in _delete(file, top, inside)]
-    return done
+        each.append((path, inside))
+    return each
+
+
+@dataclass
+class _Opened:
+    """A file that is open to be changed, and the objects to delete, each with its cycle, or None for all cycles."""
+
+    path: str
+    file: sapwood.WritableDirectory
+    chosen: list[tuple[Item, int | None]] = field(default_factory=list[tuple[Item, int | None]])
+
+
+def _looked_up(targets: Sequence[tuple[str, str]], stack: contextlib.ExitStack) -> list[_Opened]:
+    """Open files to change them, and find the objects that paths and patterns in them name.
+
+    No other writer may change a file between the look at it and the deletion, so the files stay open in `stack`.
+    """
+    files: list[_Opened] = []
+    for path, inside in targets:
+        opened = next((one for one in files if one.path == path or same_file(one.path, path)), None)
+        if opened is None:
+            opened = _Opened(path, stack.enter_context(changing(path)))
+            files.append(opened)
+        with sapwood.open({path: None}) as there:
+            opened.chosen += _to_delete([item for item, _ in _chosen(there, inside)], inside)
+    return files
+
+
+def _check_once(path: str, chosen: Iterable[tuple[str, int | None]]) -> None:
+    """Check that no object is named twice, so that it is not copied twice.
+
+    Raises
+    ------
+    ArgumentError
+        One is.
+    """
+    for (name, _), number in Counter(chosen).items():
+        if number > 1:
+            raise ArgumentError(f"{path}:{name} is named more than once")
+
+
+def _to_delete(items: Sequence[Item], name: str) -> list[tuple[Item, int | None]]:
+    """Select the objects that a path or pattern names, without the content of directories; with its cycle, if any."""
+    top = [item for item in items if item.path.count("/") == name.count("/")]
+    return [(item, item.key.cycle if ";" in name and item.path != name else None) for item in top]
 
 
 def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
     """Move objects with all their cycles to another file or directory, or rename one. Parameters are those of `copy`.
+
+    All objects are looked up first: if one is missing, none is moved.
 
     Raises
     ------
@@ -401,33 +463,54 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
         Several objects would get one name.
     """
     many = [sources] if isinstance(sources, str) else list(sources)
+    each = dict(zip(many, _named(many), strict=True))
     path, inside = split_path(target)
+    within = [source for source, (file, _) in each.items() if same_file(file, path)]
+    others = [source for source in each if source not in within]
     done: dict[str, int | None] = {}
-    for source in many:
-        file, name = split_path(source)
-        if not name:
-            raise ArgumentError(f"{source} names no object; use FILE:PATH")
-        if same_file(file, path):
-            done |= copy_within(file, name, inside or "", len(many), move=True)
-            continue
-        # No other writer may add an object to the source that would be deleted without having been copied.
-        with changing(file) as old:
-            with sapwood.open({file: None}) as there:
-                top = [item for item, _ in _chosen(there, name) if item.path.count("/") == name.count("/")]
-            done |= copy(source, target, cycles=True)
-            _delete(old, top, name)
+    with contextlib.ExitStack() as stack:
+        # No other writer may add an object to a source that would be deleted without having been copied.
+        files = _looked_up([each[source] for source in others], stack)
+        for one in files:
+            _check_once(one.path, ((item.path, cycle) for item, cycle in one.chosen))
+        if within:
+            names = [each[source][1] for source in within]
+            done |= copy_within(each[within[0]][0], names, inside or "", len(each), move=True)
+        if others:
+            done |= copy(others, target, cycles=True)
+        for one in files:
+            _delete(one.file, one.chosen)
     return done
 
 
+def check_apart(path: str, where: str) -> None:
+    """Check that an object is not copied to its own place, or into itself.
+
+    Raises
+    ------
+    ArgumentError
+        It is.
+    """
+    if where == path or where.startswith(f"{path}/"):
+        raise ArgumentError(f"{path} cannot be moved to {where}")
+
+
 def copy_within(
-    path: str, name: str, new: str, count: int = 1, *, rename: bool = False, replace: bool = False, move: bool = False
+    path: str,
+    names: Sequence[str],
+    new: str,
+    count: int = 1,
+    *,
+    rename: bool = False,
+    replace: bool = False,
+    move: bool = False,
 ) -> dict[str, int | None]:
     """Copy objects of a file under another name, or into a directory of the same file.
 
     Parameters
     ----------
-    path, name
-        The file, and the name of the object or a pattern of names.
+    path, names
+        The file, and the names of the objects or patterns of names.
     new
         The new name, or an existing directory.
     count
@@ -445,16 +528,17 @@ def copy_within(
     with changing(path) as file, sapwood.open({path: None}) as source:
         kinds = source.classnames(cycle=False)
         into = not rename and (not new or kinds.get(new) in DIRECTORIES)
-        chosen = _chosen(source, name, cycles=True)
+        each = {name: _chosen(source, name, cycles=True) for name in names}
+        chosen = [one for found in each.values() for one in found]
         tops = {one[0].path for one in chosen if "/" not in one[1]}
         if not into and (len(tops) > 1 or count > 1):
-            raise ArgumentError(f"{new} is not a directory, so {len(tops) * count} objects cannot be moved there")
+            raise ArgumentError(f"{new} is not a directory, so {max(len(tops), count)} objects cannot be moved there")
+        _check_once(path, (key for found in each.values() for key in {(one.path, one.key.cycle) for one, _ in found}))
         native: _native.Output = file.file.native
         for item, relative in chosen:
             tail = relative.partition("/")[2]
             where = "/".join(part for part in ((new, relative) if into else (new, tail)) if part)
-            if where == item.path or where.startswith(f"{item.path}/"):
-                raise ArgumentError(f"{item.path} cannot be moved to {where}")
+            check_apart(item.path, where)
             if item.classname in DIRECTORIES:
                 file.mkdir(where)
                 continue
@@ -475,20 +559,27 @@ def copy_within(
             for cycle in cycles:
                 del file[f"{where};{cycle}"]
         if move:
-            _delete(file, [item for item, _ in chosen if item.path.count("/") == name.count("/")], name)
+            items = {name: [item for item, _ in found] for name, found in each.items()}
+            _delete(file, [one for name, found in items.items() for one in _to_delete(found, name)])
     return done
 
 
-def _delete(file: sapwood.WritableDirectory, items: Sequence[Item], name: str) -> list[str]:
-    """Delete objects that `name`, a path or pattern, names; all cycles unless it has one. Return what was deleted."""
-    paths = dict.fromkeys(f"{item.path};{item.key.cycle}" if ";" in name else item.path for item in items)
+def _delete(file: sapwood.WritableDirectory, chosen: Sequence[tuple[Item, int | None]]) -> list[str]:
+    """Delete objects, each with its cycle or all cycles, if this is None. Return what was deleted, each once."""
+    whole = {item.path for item, cycle in chosen if cycle is None}
+    paths: dict[str, None] = {}
+    for item, cycle in chosen:
+        parts = item.path.split("/")
+        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+        if whole.isdisjoint(above if cycle is None else above | {item.path}):
+            paths[item.path if cycle is None else f"{item.path};{cycle}"] = None
     for path in paths:
         del file[path]
     return list(paths)
 
 
 def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> None:
-    """Make directories in files.
+    """Make directories in files: all, or none if one of them cannot be made.
 
     Parameters
     ----------
@@ -504,14 +595,28 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
     MissingFileError
         The folder of a new file does not exist, and `parents` is false.
     """
-    for target in [targets] if isinstance(targets, str) else targets:
-        path, inside = split_path(target)
-        path = local_target(path)
-        if not inside:
-            raise ArgumentError(f"{target} names no directory; use FILE:PATH")
-        if not parents and not Path(path).parent.is_dir():
-            raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-        with _not_taken(path), _update(path) if Path(path).exists() else sapwood.create(path, atomic=True) as file:
+    make_all([targets] if isinstance(targets, str) else targets, parents=parents)
+
+
+def make_all(targets: Sequence[str], *, parents: bool, **options: Any) -> None:
+    """Make directories as `make_directories` does, with options of `sapwood.create` for files that do not exist."""
+    files: dict[Path, sapwood.WritableDirectory] = {}
+    with contextlib.ExitStack() as stack:
+        for target in targets:
+            path, inside = split_path(target)
+            path = local_target(path)
+            if not inside:
+                raise ArgumentError(f"{target} names no directory; use FILE:PATH")
+            if not parents and not Path(path).parent.is_dir():
+                raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
+            real = real_path(user_path(path))
+            place = next((one for one in files if same_file(one, real)), real)
+            if place not in files:
+                stack.enter_context(_not_taken(path))
+                files[place] = stack.enter_context(
+                    changing(path) if real.exists() else sapwood.create(path, atomic=True, **options)
+                )
+            file = files[place]
             there = file.keys(cycle=False)
             holder = inside.rpartition("/")[0]
             if not parents and inside in there:

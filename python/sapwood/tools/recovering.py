@@ -14,8 +14,9 @@ from sapwood import _native
 from sapwood.errors import ArgumentError, CorruptError, SapwoodError, one_line
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.show.units import counted
-from sapwood.storage.locate import is_url, local_target
-from sapwood.storage.sources import real_path, user_path
+from sapwood.storage.locate import local_target
+from sapwood.storage.placing import same_file
+from sapwood.storage.sources import user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.tools.checking import head_at, quiet, records
 from sapwood.tools.merging.objects import Item, objects_of
@@ -106,7 +107,7 @@ def recover(
     path
         The damaged file.
     output
-        The new file.
+        The new file; an existing one is replaced once the new one is complete.
     like
         A file whose trees have the same branches, such as another file of the same dataset.
     options
@@ -117,11 +118,12 @@ def recover(
     CorruptError
         The header of the file is damaged.
     ArgumentError
-        The output is the damaged file.
+        The output is the damaged file or `like`.
     """
     path, target = os.fspath(path), user_path(local_target(output))
-    if not is_url(path) and real_path(path) == real_path(target):
-        raise ArgumentError(f"{target} is the damaged file itself")
+    for one, what in ((path, "the damaged file"), (like, "the file of `like`")):
+        if one is not None and same_file(one, target):
+            raise ArgumentError(f"cannot write {target}: it is {what}")
     result = Recovered(str(target))
     with quiet():
         opened = sapwood.ReadOnlyFile(path, **(options or {})).root_directory

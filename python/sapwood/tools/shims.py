@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import glob
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, NamedTuple
 
 import sapwood
 from sapwood import _native
-from sapwood.compression import Compression
+from sapwood.compression import ZLIB, Compression
 from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, StorageError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
@@ -22,7 +24,7 @@ from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import forget, same_file
 from sapwood.storage.texts import read_text
 from sapwood.table.expressions import RootText
-from sapwood.tools.copying import Selection, changing, copy, copy_within, make_directories, remove
+from sapwood.tools.copying import Selection, changing, check_apart, copy, copy_within, make_all, remove
 from sapwood.tools.merging import merge
 from sapwood.tools.merging.objects import objects_of
 from sapwood.tools.merging.settings import Others
@@ -30,6 +32,10 @@ from sapwood.writing.output import TargetTakenError, replacing
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+
+
+_AS_ROOT = ZLIB(1)
+"""The codec of files that ROOT makes."""
 
 
 class Named(NamedTuple):
@@ -208,6 +214,7 @@ def put(
     if not there and not found:
         with sapwood.recreate(file):
             pass
+    # Everything that can be refused is refused before the first object is copied.
     places: dict[str, str] = {}
     for one in found:
         parents, _, name = one.path.rpartition("/")
@@ -216,36 +223,59 @@ def put(
         where = f"{folder}/{name}" if folder else name
         if moved is not None and where in places.values():
             raise ArgumentError(f"several objects would be moved to {file}:{where}, and all but one would be lost")
-        places[one.place] = where
-    done: list[str] = []
-    for one in found:
+        if same_file(one.file, file):
+            check_apart(one.path, where)
         if one.is_directory and not recursive:
             warn(f"directory {one.path} is not copied; use -r to copy directories")
-            continue
-        where = places[one.place]
-        folder, _, name = where.rpartition("/")
-        if where in known and not replace:
+        elif where in known and not replace:
             warn(f"{file}:{where} exists; use --replace to replace it")
-            continue
-        goes = moved is not None and moved(one.place)
-        if same_file(one.file, file):
-            copy_within(one.file, glob.escape(one.path), where, rename=True, replace=replace, move=goes)
         else:
-            with changing(one.file) if goes else nullcontext() as source:
-                copy(
-                    f"{one.file}:{glob.escape(one.path)}",
-                    f"{file}:{folder}" if folder else file,
-                    selection=Selection(compression=compression),
-                    replace=replace,
-                    recreate=recreate,
-                    rename=name,
-                    cycles=moved is not None,
-                )
-                if source is not None:
-                    del source[one.path]
-        recreate, compression = False, ...
-        done.append(f"{file}:{where}")
-    return done
+            places[one.place] = where
+    copied = [one for one in found if one.place in places]
+    gone = {one.place: one for one in copied if moved is not None and moved(one.place)}
+    with ExitStack() as stack, _recreated(file, recreate) as output:
+        sources: dict[str, sapwood.WritableDirectory] = {}
+        # Which of the open files each object is deleted from: a file may have several names.
+        opened: dict[str, str] = {}
+        for one in gone.values():
+            if not same_file(one.file, file) and one.file not in opened:
+                opened[one.file] = next((path for path in sources if same_file(one.file, path)), one.file)
+                if one.file == opened[one.file]:
+                    sources[one.file] = stack.enter_context(changing(one.file))
+        for one in copied:
+            folder, _, name = places[one.place].rpartition("/")
+            path = glob.escape(one.path)
+            if same_file(one.file, file):
+                copy_within(one.file, [path], places[one.place], rename=True, replace=replace, move=one.place in gone)
+                continue
+            copy(
+                f"{one.file}:{path}",
+                f"{output}:{folder}" if folder else output,
+                selection=Selection(compression=compression),
+                replace=replace,
+                rename=name,
+                cycles=moved is not None,
+            )
+            compression = ...
+        for one in gone.values():
+            if one.file in opened:
+                del sources[opened[one.file]][one.path]
+    return [f"{file}:{places[one.place]}" for one in copied]
+
+
+@contextmanager
+def _recreated(file: str, recreate: bool) -> Generator[str]:
+    """Yield the path to write to: `file`, or a file beside it, which replaces it at the end of the block."""
+    if not recreate or not Path(file).exists():
+        yield file
+        return
+    real = os.path.realpath(file)  # a link stays one
+    output = f"{real}.{os.getpid()}.recreated"
+    with replacing(real), _removed(output):
+        yield output
+        if Path(output).exists():
+            Path(output).replace(real)
+            forget(file)
 
 
 def _classes(file: str) -> dict[str, str]:
@@ -264,6 +294,8 @@ def delete(
 ) -> list[str]:
     """Delete objects as ``rootrm`` does, and whole files where no object is named; return the deleted objects.
 
+    All targets are looked up first: after an error, nothing is deleted.
+
     Parameters
     ----------
     targets
@@ -279,34 +311,50 @@ def delete(
     warn
         Called with a warning for each object that is not deleted.
     """
-    done: list[str] = []
+    found: dict[str, Named | None] = {}  # None for whole files
     for target in targets:
         file, inside = split_path(target)
         if not inside:
-            if not Path(file).exists():
-                if not force:
-                    raise NotFoundError(f"{file} does not exist")
-            elif not recursive:
-                warn(f"cannot delete {file}: it is a file; use -r to delete it")
-            elif ask(file):
-                done.append(file)
-                if not dry_run:
-                    Path(file).unlink()
+            if Path(file).exists():
+                _check_removable(file)
+                found[file] = None
+            elif not force:
+                raise NotFoundError(f"{file} does not exist")
             continue
         try:
-            found = named(target)
+            found |= {one.place: one for one in named(target)}
         except (NotFoundError, FileNotFoundError):
             if not force:
                 raise
-            continue
-        for one in found:
-            if one.is_directory and not recursive:
-                warn(f"cannot delete {one.path}: it is a directory; use -r to delete it")
-            elif ask(one.place):
-                done.append(one.place)
-                if not dry_run:
-                    remove(f"{one.file}:{glob.escape(one.path)}", recursive=recursive)
-    return done
+    done: dict[str, Named | None] = {}
+    for place, one in found.items():
+        if not recursive and (one is None or one.is_directory):
+            what = f"{place}: it is a file" if one is None else f"{one.path}: it is a directory"
+            warn(f"cannot delete {what}; use -r to delete it")
+        elif ask(place):
+            done[place] = one
+    if not dry_run:
+        remove([f"{one.file}:{glob.escape(one.path)}" for one in done.values() if one is not None], recursive=recursive)
+        for place, one in done.items():
+            if one is None:
+                Path(place).unlink(missing_ok=True)  # another of these names may have been a link to it
+    return list(done)
+
+
+def _check_removable(file: str) -> None:
+    """Check that a file can be deleted.
+
+    Raises
+    ------
+    ArgumentError
+        It is a folder.
+    StorageError
+        This user may not change its folder.
+    """
+    if Path(file).is_dir():
+        raise ArgumentError(f"cannot delete {file}: it is a folder")
+    if not os.access(Path(file).parent, os.W_OK | os.X_OK):
+        raise StorageError(f"cannot delete {file}: {os.strerror(errno.EACCES)}")
 
 
 def delete_empty(sources: Sequence[str]) -> None:
@@ -364,11 +412,15 @@ def select(
         raise ArgumentError("entry numbers start at 0")
     if Path(split_path(target)[0]).exists() and not recreate and not isinstance(compression, EllipsisType):
         raise ArgumentError(f"{target} exists: its compression cannot be changed")
+    found = [one for source in sources for one in named(source) if one.classname in TREES | RNTUPLES]
+    if not found:
+        raise NotFoundError(f"no tree or RNTuple found in {', '.join(sources)}")
     done: dict[str, int | None] = {}
-    for source in sources:
-        for one in named(source):
-            if one.classname not in TREES | RNTUPLES:
-                continue
+    file, inside = split_path(target)
+    if recreate and any(same_file(one.file, file) for one in found):
+        raise ArgumentError(f"cannot replace {file}: it is a source")
+    with _recreated(file, recreate) as output:
+        for one in found:
             drop: tuple[str, ...] = ()
             if exclude:
                 with sapwood.open({one.file: None}) as opened:
@@ -384,10 +436,9 @@ def select(
                 RootText(cut) if cut else None,
                 compression=compression,
             )
-            done |= copy(f"{one.file}:{glob.escape(one.path)}", target, selection=selection, recreate=recreate)
-            recreate, compression = False, ...
-    if not done:
-        raise NotFoundError(f"no tree or RNTuple found in {', '.join(sources)}")
+            place = output if inside is None else f"{output}:{inside}"
+            done |= copy(f"{one.file}:{glob.escape(one.path)}", place, selection=selection)
+            compression = ...
     return done
 
 
@@ -512,23 +563,30 @@ def _columns(texts: Sequence[str]) -> Iterator[str]:
         yield "".join(text.ljust(width) for text in texts[start : start + each]).rstrip()
 
 
-def directory(target: str, *, parents: bool = False) -> None:
-    """Make a directory as ``rootmkdir`` does; without a path, an empty file.
+def directories(targets: Sequence[str], *, parents: bool = False) -> None:
+    """Make directories as ``rootmkdir`` does; without a path, empty files. If one cannot be made, none is made.
 
     Parameters
     ----------
-    target
-        ``file:path``, or a file.
+    targets
+        ``file:path``, or files.
     parents
-        Make the file and parent directories, and accept existing ones.
+        Make the files and parent directories, and accept existing ones.
     """
-    file, inside = split_path(target)
-    file = local_target(file)
-    if not parents and not Path(file).parent.is_dir():
-        raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
-    if not Path(file).exists():
-        if inside and not parents:
+    files: list[str] = []
+    inner: list[str] = []
+    for target in targets:
+        file, inside = split_path(target)
+        file = local_target(file)
+        if not parents and not Path(file).parent.is_dir():
+            raise MissingFileError(f"cannot make {file}: the folder {Path(file).parent} does not exist")
+        if inside and not parents and file not in files and not Path(file).exists():
             raise ArgumentError(f"{file} does not exist; use -p to create it")
-        sapwood.recreate(file, compression=sapwood.ZLIB(1)).close()  # as ROOT makes files
-    if inside:
-        make_directories(target, parents=parents)
+        if inside:
+            inner.append(target)
+        else:
+            files.append(file)
+    make_all(inner, parents=parents, compression=_AS_ROOT)
+    for file in files:
+        if not Path(file).exists():
+            sapwood.create(file, compression=_AS_ROOT).close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
+
 HELP = "Write the values of results as CSV, or their medians for Prometheus."
 EPILOG = (
     "The suffix of the output chooses the format: .csv or .prom. "
@@ -15,8 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", metavar="STUDY.json", help="results of studies")
     parser.add_argument(
-        "-o", "--output", nargs="+", action="extend", required=True, metavar="PATH", help="files: .csv or .prom"
-    )
+        "-o", "--output", nargs="+", action="extend", required=True, metavar="PATH",
+        help=f"files: .csv or .prom; {outputs.REPLACED}",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from sapwood.cli import outputs
 from sapwood.cli.lab.options import add_printing_arguments, add_repeated, print_form
 from sapwood.show.safe import complain
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="PATH",
-        help="files for the records: .root, .json, .csv or .html (a page)",
+        help=f"files for the records: .root, .json, .csv or .html (a page); {outputs.REPLACED}",
     )
     add_printing_arguments(parser)
     parser.add_argument("--interval", default="1s", metavar="TIME", help="time between records (default %(default)s)")

@@ -19,6 +19,7 @@ from sapwood.lab.studies.study import parse_cache, scratch
 from sapwood.show.html import captioned, document, table, tiles
 from sapwood.show.svg import Marks, draw_marks
 from sapwood.show.units import bytes_text, count_text, seconds_text
+from sapwood.storage.placing import placed_page
 from sapwood.storage.trace import Trace
 from sapwood.train.data.dataset import Dataset
 
@@ -86,7 +87,8 @@ def run(
             name = f"ROOT with {cache} of cache" if size else "ROOT without cache"
             traces[name] = _roots(program, where.path, paths[0], names, size)
     written = {"html": Path(folder) / "reads.html"}
-    written["html"].write_text(_page(traces, f"{where.path}:{paths[0]}", len(wanted)), encoding="utf-8")
+    with placed_page(written["html"], where.path) as beside:
+        beside.write_text(_page(traces, f"{where.path}:{paths[0]}", len(wanted)), encoding="utf-8")
     for name, trace in traces.items():
         written[name] = Path(folder) / f"{name.replace(' ', '-').lower()}.parquet"
         trace.save(written[name])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import local_target
+from sapwood.storage.placing import placed_page
 from sapwood.storage.texts import read_text
 from sapwood.train.account.record import host, versions
 
@@ -347,7 +348,8 @@ class Study:
             self.content["tables"].insert(0, ratio_table(compare(both), names, "Beside the reference"))
             self.save()
         page = self.path.with_suffix(".html")
-        page.write_text(render(self.content), encoding="utf-8")
+        with placed_page(page) as beside:
+            beside.write_text(render(self.content), encoding="utf-8")
         return {"json": self.path, "html": page}
 
     def save(self) -> None:
