@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,38 @@ def test_directories_and_files_are_made_in_one_command() -> None:
     with sapwood.open("f.root") as f, sapwood.open("new.root") as new, sapwood.open("other.root") as other:
         assert {"x", "x/y"} <= set(f.keys(cycle=False)) and new.keys(cycle=False) == ["z"]
         assert other.keys(cycle=False) == ["u", "u/v"] and other.file.compression == sapwood.ZLIB(1)
+
+
+@pytest.mark.parametrize("command", ["rm", "mv", "mkdir", "rootrm"])
+def test_many_files_need_not_be_open_at_once(command: str) -> None:
+    resource = pytest.importorskip("resource")
+    names = [f"many{place}.root" for place in range(40)]
+    for name in names:
+        shutil.copy("f.root", name)
+    words = [f"{name}:{'new' if command == 'mkdir' else 'a'}" for name in names]
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path("f.root").open("rb") as file:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (file.fileno() + 30, before[1]))
+    try:
+        assert main([command, *words, *(["out.root:d"] if command == "mv" else [])]) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    with sapwood.open(names[-1]) as file:
+        assert ("new" in file, "a" in file) == ((True, True) if command == "mkdir" else (False, False))
+
+
+def test_a_refused_command_keeps_indexes(tmp_path: Path) -> None:
+    with sapwood.recreate("i.root", index=True) as file:
+        file["t"] = {"x": np.arange(100)}
+    index = sorted(path.name for path in tmp_path.glob("i.root*"))
+    assert main(["rm", "i.root:t", "f.root:none"]) in (1, 2)
+    assert sorted(path.name for path in tmp_path.glob("i.root*")) == index
+
+
+@pytest.mark.parametrize(
+    "line", ["mkdir -p f.root:x g.root:a", "mkdir -p f.root:x g.root:a/y", "mkdir f.root:x g.root:b;1"]
+)
+def test_a_directory_that_cannot_be_made_is_noticed_first(line: str) -> None:
+    before = state()
+    assert main(line.split()) in (1, 2)
+    assert state() == before

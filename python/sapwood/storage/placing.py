@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from sapwood.errors import ArgumentError, MissingFileError, StorageError
-from sapwood.storage.sources import real_path
+from sapwood.storage.sources import real_path, user_path
 
 INDEX = ".sapwood-index"
 CHECKSUMS = ".sapwood-checksums"
@@ -85,3 +85,15 @@ def same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bo
         return first.samefile(second)
     except (OSError, ValueError):  # one does not exist, or is no path of a file
         return False
+
+
+def identity(path: str) -> object:
+    """Return what all paths of a local file, also URLs ``file://``, have in common; the URL of another file."""
+    plain = re.sub(r"(?i)^(file|local)://", "", path)
+    if "://" in plain:
+        return plain
+    try:
+        about = user_path(plain).stat()
+    except (OSError, ValueError):
+        return real_path(user_path(plain))
+    return about.st_dev, about.st_ino

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import os
 import warnings
@@ -22,13 +23,14 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Sapwo
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import local_target, split_path
-from sapwood.storage.placing import same_file
-from sapwood.storage.sources import real_path, user_path
+from sapwood.storage.placing import identity, same_file
+from sapwood.storage.sources import local_path, user_path
 from sapwood.table.index import INDEX_SET
 from sapwood.table.steps import entry_range
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
-from sapwood.writing.output import TargetTakenError
+from sapwood.writing.listing import parts_of
+from sapwood.writing.output import TargetTakenError, replacing
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -377,18 +379,24 @@ def remove(targets: str | Sequence[str], *, recursive: bool = False) -> list[str
     ArgumentError
         The target is a directory and `recursive` is false, or the target names no object.
     """
+    each = by_file(_named([targets] if isinstance(targets, str) else targets))
+    for path, names in each.items():
+        check_changeable(path)
+        _check_kinds(path, _looked_up(path, names), recursive)
     done: list[str] = []
-    with contextlib.ExitStack() as stack:
-        files = _looked_up(_named([targets] if isinstance(targets, str) else targets), stack)
-        for one in files:
-            for item, _ in one.chosen:
-                if item.classname in DIRECTORIES and not recursive:
-                    raise ArgumentError(
-                        f"{one.path}: {item.path} is a directory; delete it with --recursive (recursive=True)"
-                    )
-        for one in files:
-            done += [f"{one.path}:{path}" for path in _delete(one.file, one.chosen)]
+    for path, names in each.items():
+        # No other writer may change the file between the look at it and the deletion.
+        with changing(path) as file:
+            chosen = _looked_up(path, names)
+            _check_kinds(path, chosen, recursive)
+            done += [f"{path}:{one}" for one in _delete(file, chosen)]
     return done
+
+
+def _check_kinds(path: str, chosen: Iterable[tuple[Item, int | None]], recursive: bool) -> None:
+    for item, _ in chosen:
+        if item.classname in DIRECTORIES and not recursive:
+            raise ArgumentError(f"{path}: {item.path} is a directory; delete it with --recursive (recursive=True)")
 
 
 def _named(targets: Sequence[str]) -> list[tuple[str, str]]:
@@ -408,29 +416,36 @@ def _named(targets: Sequence[str]) -> list[tuple[str, str]]:
     return each
 
 
-@dataclass
-class _Opened:
-    """A file that is open to be changed, and the objects to delete, each with its cycle, or None for all cycles."""
-
-    path: str
-    file: sapwood.WritableDirectory
-    chosen: list[tuple[Item, int | None]] = field(default_factory=list[tuple[Item, int | None]])
-
-
-def _looked_up(targets: Sequence[tuple[str, str]], stack: contextlib.ExitStack) -> list[_Opened]:
-    """Open files to change them, and find the objects that paths and patterns in them name.
-
-    No other writer may change a file between the look at it and the deletion, so the files stay open in `stack`.
-    """
-    files: list[_Opened] = []
+def by_file(targets: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group paths in files by file, in their order. Of several names of one file, the first is kept."""
+    paths: dict[object, str] = {}
+    each: dict[str, list[str]] = {}
     for path, inside in targets:
-        opened = next((one for one in files if one.path == path or same_file(one.path, path)), None)
-        if opened is None:
-            opened = _Opened(path, stack.enter_context(changing(path)))
-            files.append(opened)
-        with sapwood.open({path: None}) as there:
-            opened.chosen += _to_delete([item for item, _ in _chosen(there, inside)], inside)
-    return files
+        each.setdefault(paths.setdefault(identity(path), path), []).append(inside)
+    return each
+
+
+def check_changeable(path: str) -> None:
+    """Check that an existing local file can be changed, without a change of it.
+
+    Raises
+    ------
+    StorageError
+        Another writer has it open.
+    PermissionError
+        This user may not write to it.
+    """
+    local = local_path(path)
+    with replacing(local):
+        if Path(local).exists() and not os.access(local, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def _looked_up(path: str, names: Iterable[str]) -> list[tuple[Item, int | None]]:
+    """Find the objects that paths and patterns in a file name, each with its cycle, or None for all cycles."""
+    with sapwood.open({path: None}) as there:
+        root_native(there)
+        return [one for name in names for one in _to_delete([item for item, _ in _chosen(there, name)], name)]
 
 
 def _check_once(path: str, chosen: Iterable[tuple[str, int | None]]) -> None:
@@ -467,19 +482,20 @@ def move(sources: str | Sequence[str], target: str) -> dict[str, int | None]:
     path, inside = split_path(target)
     within = [source for source, (file, _) in each.items() if same_file(file, path)]
     others = [source for source in each if source not in within]
+    sources_by_file = by_file(each[source] for source in others)
+    for file, names in sources_by_file.items():
+        check_changeable(file)
+        _check_once(file, ((item.path, cycle) for item, cycle in _looked_up(file, names)))
     done: dict[str, int | None] = {}
-    with contextlib.ExitStack() as stack:
-        # No other writer may add an object to a source that would be deleted without having been copied.
-        files = _looked_up([each[source] for source in others], stack)
-        for one in files:
-            _check_once(one.path, ((item.path, cycle) for item, cycle in one.chosen))
-        if within:
-            names = [each[source][1] for source in within]
-            done |= copy_within(each[within[0]][0], names, inside or "", len(each), move=True)
-        if others:
-            done |= copy(others, target, cycles=True)
-        for one in files:
-            _delete(one.file, one.chosen)
+    if within:
+        names = [each[source][1] for source in within]
+        done |= copy_within(each[within[0]][0], names, inside or "", len(each), move=True)
+    for file, names in sources_by_file.items():
+        # No other writer may add an object to the source that would be deleted without having been copied.
+        with changing(file) as old:
+            chosen = _looked_up(file, names)
+            done |= copy([f"{file}:{name}" for name in names], target, cycles=True)
+            _delete(old, chosen)
     return done
 
 
@@ -600,30 +616,51 @@ def make_directories(targets: str | Sequence[str], *, parents: bool = False) -> 
 
 def make_all(targets: Sequence[str], *, parents: bool, **options: Any) -> None:
     """Make directories as `make_directories` does, with options of `sapwood.create` for files that do not exist."""
-    files: dict[Path, sapwood.WritableDirectory] = {}
-    with contextlib.ExitStack() as stack:
-        for target in targets:
-            path, inside = split_path(target)
-            path = local_target(path)
-            if not inside:
-                raise ArgumentError(f"{target} names no directory; use FILE:PATH")
-            if not parents and not Path(path).parent.is_dir():
-                raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
-            real = real_path(user_path(path))
-            place = next((one for one in files if same_file(one, real)), real)
-            if place not in files:
-                stack.enter_context(_not_taken(path))
-                files[place] = stack.enter_context(
-                    changing(path) if real.exists() else sapwood.create(path, atomic=True, **options)
-                )
-            file = files[place]
-            there = file.keys(cycle=False)
-            holder = inside.rpartition("/")[0]
-            if not parents and inside in there:
-                raise ArgumentError(f"{path} already has {inside}")
-            if not parents and holder and holder not in there:
-                raise ArgumentError(f"{path} has no directory {holder}")
-            file.mkdir(inside)
+    pairs: list[tuple[str, str]] = []
+    for target in targets:
+        path, inside = split_path(target)
+        if not inside:
+            raise ArgumentError(f"{target} names no directory; use FILE:PATH")
+        pairs.append((str(user_path(local_target(path))), inside))
+    each = by_file(pairs)
+    for path, names in each.items():
+        _check_directories(path, names, parents)
+    for path, names in each.items():
+        is_there = Path(path).exists()
+        with _not_taken(path), changing(path) if is_there else sapwood.create(path, atomic=True, **options) as file:
+            for name in names:
+                file.mkdir(name)
+
+
+def _check_directories(path: str, names: Iterable[str], parents: bool) -> None:
+    """Check that directories can be made in a file.
+
+    Raises
+    ------
+    ArgumentError
+        One exists, its parent does not exist, or its name cannot be used.
+    MissingFileError
+        The folder of the file does not exist.
+    """
+    if not parents and not Path(path).parent.is_dir():
+        raise MissingFileError(f"cannot make {path}: the folder {Path(path).parent} does not exist")
+    there: dict[str, str] = {}
+    if Path(path).exists():
+        check_changeable(path)
+        with sapwood.open({path: None}) as file:
+            root_native(file)
+            there = file.classnames(cycle=False)
+    for name in names:
+        parts = parts_of(name)
+        holder = "/".join(parts[:-1])
+        if not parents and name in there:
+            raise ArgumentError(f"{path} already has {name}")
+        if not parents and holder and holder not in there:
+            raise ArgumentError(f"{path} has no directory {holder}")
+        for depth in range(1, len(parts) + 1):
+            one = "/".join(parts[:depth])
+            if there.setdefault(one, "TDirectory") not in DIRECTORIES:
+                raise ArgumentError(f"{path} has {one}, which is not a directory")
 
 
 def split(

@@ -21,7 +21,7 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Stora
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
-from sapwood.storage.placing import forget, same_file
+from sapwood.storage.placing import forget, identity, same_file
 from sapwood.storage.texts import read_text
 from sapwood.table.expressions import RootText
 from sapwood.tools.copying import Selection, changing, check_apart, copy, copy_within, make_all, remove
@@ -234,14 +234,10 @@ def put(
     copied = [one for one in found if one.place in places]
     gone = {one.place: one for one in copied if moved is not None and moved(one.place)}
     with ExitStack() as stack, _recreated(file, recreate) as output:
-        sources: dict[str, sapwood.WritableDirectory] = {}
-        # Which of the open files each object is deleted from: a file may have several names.
-        opened: dict[str, str] = {}
+        held: dict[object, sapwood.WritableDirectory] = {}
         for one in gone.values():
-            if not same_file(one.file, file) and one.file not in opened:
-                opened[one.file] = next((path for path in sources if same_file(one.file, path)), one.file)
-                if one.file == opened[one.file]:
-                    sources[one.file] = stack.enter_context(changing(one.file))
+            if not same_file(one.file, file) and identity(one.file) not in held:
+                held[identity(one.file)] = stack.enter_context(changing(one.file))
         for one in copied:
             folder, _, name = places[one.place].rpartition("/")
             path = glob.escape(one.path)
@@ -258,8 +254,8 @@ def put(
             )
             compression = ...
         for one in gone.values():
-            if one.file in opened:
-                del sources[opened[one.file]][one.path]
+            if (source := held.get(identity(one.file))) is not None:
+                del source[one.path]
     return [f"{file}:{places[one.place]}" for one in copied]
 
 

@@ -135,18 +135,18 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         del initial_directory_bytes
         self._file.check_open("make a directory in")
         directory = self
-        *outer, last = _parts(name)
+        *outer, last = parts_of(name)
         for part, its_title in (*((part, "") for part in outer), (last, title)):
             number = self._file.native.mkdir(directory._number, part, its_title or part)
             directory = type(self)((*directory._path, part), self._file, number)
         return directory
 
     def _parent(self, name: str) -> tuple[Self, str]:
-        *outer, last = _parts(name)
+        *outer, last = parts_of(name)
         return (self.mkdir("/".join(outer)) if outer else self), last
 
 
-def _parts(path: str) -> list[str]:
+def parts_of(path: str) -> list[str]:
     """Split the path of an object to be written.
 
     Raises
