@@ -347,10 +347,10 @@ def test_an_error_of_a_cut_does_not_depend_on_an_index(files: tuple[Path, Path],
     for path in files:
         with sapwood.open(f"{path}:t") as table:
             calls: list[Callable[[], Any]] = [
-                lambda: table.arrays("x", cut),  # noqa: B023 - called at once
-                lambda: list(table.iterate("x", cut, step_size=100)),  # noqa: B023
-                lambda: table.hist("x", axis, where=cut),  # noqa: B023
-                lambda: table.hist("x", axis, where=["x < 0", cut], weight="y"),  # noqa: B023
+                lambda: table.arrays("x", cut),
+                lambda: list(table.iterate("x", cut, step_size=100)),
+                lambda: table.hist("x", axis, where=cut),
+                lambda: table.hist("x", axis, where=["x < 0", cut], weight="y"),
                 lambda: sapwood.concatenate([f"{files[0]}:t"], "x", cut),
                 lambda: list(scanning.rows(f"{path}:t", ["x"], cut)),  # noqa: B023
             ]

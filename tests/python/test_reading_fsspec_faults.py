@@ -75,16 +75,20 @@ class State:
     about: Any = None
 
 
+def fail(how: Any) -> None:
+    if how in RAISED:
+        error = RAISED[how]()
+        raise error
+
+
 def spoiled(data: bytes) -> Any:
-    if State.fault in RAISED:
-        raise RAISED[State.fault]()
+    fail(State.fault)
     return RETURNED[State.fault](data) if State.fault in RETURNED else data
 
 
 def told() -> Any:
     """Return what is said of the file."""
-    if State.about in RAISED:
-        raise RAISED[State.about]()
+    fail(State.about)
     return {"name": "a.root", "size": len(State.data), "type": "file"} if State.about is None else State.about
 
 
@@ -171,8 +175,7 @@ class Writable(MemoryFileSystem):
         Path(lpath).write_bytes(spoiled(self.cat_file(rpath)))
 
     def exists(self, path: str, **more: Any) -> bool:
-        if State.about in RAISED:
-            raise RAISED[State.about]()
+        fail(State.about)
         return super().exists(path, **more)
 
 
@@ -269,7 +272,7 @@ def test_a_file_that_cannot_be_sent_is_kept(fault: str, monkeypatch: pytest.Monk
     file = sapwood.recreate(url)
     file["note"] = "text"
     State.fault = fault
-    with pytest.raises(sapwood.StorageError, match="the file was kept as (.*)") as failed:
+    with pytest.raises(sapwood.StorageError, match="the file was kept as ") as failed:
         file.close()
     assert url in str(failed.value)
     kept = Path(str(failed.value).rpartition("kept as ")[2])
@@ -281,7 +284,7 @@ def test_a_file_that_cannot_be_sent_is_kept(fault: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("fault", RAISED)
 def test_a_target_that_cannot_be_looked_at_is_an_error_of_storage(fault: str) -> None:
     State.about = fault
-    with pytest.raises(sapwood.StorageError, match="cannot write to faultywrite://new.root"):
+    with pytest.raises(sapwood.StorageError, match=r"cannot write to faultywrite://new\.root"):
         sapwood.create("faultywrite://new.root")
 
 
@@ -292,6 +295,6 @@ def test_a_file_that_is_not_fetched_completely_is_not_updated(fault: str) -> Non
         file["t"] = {"x": np.arange(1000)}
     before = memory.cat_file("/old.root")
     State.fault = fault
-    with pytest.raises(sapwood.StorageError, match="cannot fetch faultywrite://old.root"):
+    with pytest.raises(sapwood.StorageError, match=r"cannot fetch faultywrite://old\.root"):
         sapwood.update(url)
     assert memory.cat_file("/old.root") == before

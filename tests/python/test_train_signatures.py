@@ -21,7 +21,6 @@ from sapwood.train.execution import checkpoint as checkpoints
 from sapwood.train.execution.checkpoint import Checkpoint
 from sapwood.train.execution.signing import SIZE, key_path, signature
 
-
 folder = test_train_checkpoints.folder
 
 

@@ -20,9 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="files, patterns, directories, FILE.root:TREE, or lists of these"
     )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="PATH", help=f"the new file; {outputs.REPLACED}"
-    )
+    parser.add_argument("-o", "--output", required=True, metavar="PATH", help=f"the new file; {outputs.REPLACED}")
     parser.add_argument(
         "--layout",
         choices=("advised", "default"),

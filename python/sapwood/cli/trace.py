@@ -56,9 +56,7 @@ def _show(words: list[str]) -> int:
 
     parser = argparse.ArgumentParser(prog="sapwood trace show", description="Show a trace.")
     parser.add_argument("file", metavar="FILE", help="trace file (.parquet, .arrow)")
-    parser.add_argument(
-        "-o", "--output", metavar="PAGE.html", help=f"page with plots to write; {outputs.REPLACED}"
-    )
+    parser.add_argument("-o", "--output", metavar="PAGE.html", help=f"page with plots to write; {outputs.REPLACED}")
     chosen = parser.parse_args(words)
     trace = Trace.load(chosen.file)
     say(text_of(trace), end="")

@@ -121,7 +121,7 @@ class RemoteTarget:
             raise MissingPackageError(f"cannot write to {url}: {error}") from error
         except TypeError as error:
             raise ArgumentTypeError(f"cannot write to {url}: {first_line(error)}") from None
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - each kind of storage raises its own errors
             self._refuse(error)
         if not self._place.strip("/"):
             raise ArgumentError(f"cannot write to {url}: it has no name of a file")
