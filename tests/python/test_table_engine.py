@@ -157,7 +157,7 @@ def test_inverse_hyperbolic_functions_of_large_numbers_are_finite(function: str,
 @pytest.mark.parametrize("text", ["x - {}", "{} - x", "x % {}", "x // {}", "x + {}", "arctanh(x % {})", "x >= {}"])
 @pytest.mark.parametrize("number", [2**60 + 2**36 + 1, -(2**60) - 2**36 - 1, 2**53 + 1, 2**24 + 1, 2**61 - 2**35 - 1])
 def test_whole_numbers_beside_single_precision_are_rounded_as_numpy_does(text: str, number: int) -> None:
-    """By way of double precision, so that they may be rounded twice."""
+    """First to double precision, so that they may be rounded twice."""
     x = np.array([0, -1.5, 2.0**24, 2.0**60, 2.0**60 + 2.0**37, -(2.0**61), 1e38], np.float32)
     same(computed(text.format(number), {"x": x}), expected(text.format(number), {"x": x}), exact="arctanh" not in text)
 

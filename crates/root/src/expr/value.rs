@@ -52,7 +52,7 @@ pub trait Element: Copy + Default + PartialOrd + 'static {
     fn wrap(cells: Cells<'_, Self>) -> Numbers<'_>;
     /// Converts numbers of any type; numbers of the same type are shared.
     fn of<'a>(numbers: &Numbers<'a>) -> Cells<'a, Self>;
-    /// Converts a constant of an expression; a whole number to single precision by way of double precision, as
+    /// Converts a constant of an expression; a whole number to double precision before single precision, as
     /// `NumPy` does.
     fn constant(value: Constant) -> Self;
     fn plus(self, other: Self) -> Self;
