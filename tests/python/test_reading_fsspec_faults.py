@@ -228,7 +228,7 @@ def test_openings_end_in_an_error_of_storage(system: str, given: str, fault: str
     url = f"{system}://a.root"
     State.fault = fault
     try:
-        file = sapwood.open(url, **SYSTEMS[system]) if given == "url" else sapwood.open(fsspec.open(url))
+        file = sapwood.open(url if given == "url" else fsspec.open(url), **SYSTEMS[system])
     except sapwood.SapwoodError as error:
         assert isinstance(error, (sapwood.StorageError, sapwood.CorruptError))
         assert "a.root" in str(error)
@@ -249,7 +249,7 @@ def test_a_size_that_is_none_is_an_error_of_storage(system: str, given: str, abo
     State.about = about
     url = f"{system}://a.root"
     with pytest.raises((sapwood.StorageError, sapwood.CorruptError), match=r"a\.root"):
-        sapwood.open(url, **SYSTEMS[system]) if given == "url" else sapwood.open(fsspec.open(url))
+        sapwood.open(url if given == "url" else fsspec.open(url), **SYSTEMS[system])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -464,8 +464,12 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
                 path = _web_address(path)
                 _refuse_unknown(path, re.sub("^dav", "http", kind), options, known)
             return _through_fsspec(path, options)
-    if unknown := sorted(options.keys() - _ALSO_LOCAL):
-        near = suggestion(unknown[0], OPTIONS - _HANDLERS - _WITHOUT_EFFECT, 1)
+    in_system = hasattr(path, "fs") and hasattr(path, "path")
+    if unknown := sorted(options.keys() - _ALSO_LOCAL - (_FAR if in_system else frozenset[str]())):
+        if unknown[0] in _FAR | _S3:
+            near = ": it is an option for remote files"
+        else:
+            near = suggestion(unknown[0], OPTIONS - _HANDLERS - _WITHOUT_EFFECT, 1)
         raise ArgumentTypeError(f"no such option for a local file: {', '.join(unknown)}{near}")
     if isinstance(path, str):
         local = local_path(path)
@@ -478,7 +482,7 @@ def _source_of(given: object, options: Mapping[str, Any]) -> Found:
         if isinstance(handler := given_options.get("handler"), type) and handler.__name__ != "ObjectSource":
             raise ArgumentTypeError(f"handler {handler.__name__} does not read objects with 'read' and 'seek'")
         return Found(FileLike(path), str(getattr(path, "name", None) or repr(path)))
-    if hasattr(path, "fs") and hasattr(path, "path"):
+    if in_system:
         name = str(getattr(path, "full_name", path.path))
         with _errors_of_system(name):
             return _in_system(path.fs, path.path, name, options)
