@@ -70,7 +70,8 @@ def test_a_server_that_is_killed_ends_reads_in_an_error(path: Path, local: Any, 
                 server.process.kill()
                 refused(future, server, began)
             ledger = file.file.ledger()
-            assert ledger and not ledger[-1].again and ledger[-1].reason
+            # Requests for later baskets may still be under way.
+            assert any(one.reason and not one.again for one in ledger)
         if way == "arrays":
             # The same table goes on where the server has started again.
             with single({"events.root": path}, f"xrd.port {server.port}\n", home):
