@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import sapwood
 from sapwood import cli, train
 from sapwood.errors import ArgumentError, NotFoundError
 from sapwood.tools import scanning
+from sapwood.train.execution.opened import OpenTree
 
 ENTRIES, CLUSTER = 2000, 100
 N = np.arange(ENTRIES)
@@ -213,6 +215,23 @@ def test_columns_that_are_read_late_have_the_same_entries(
     assert jets[-3:] == DATA["jets"][numbers[-3:]].to_list()
     assert found[1][0].account()["entries_passed_over"] == (1700 if chosen is None else 1)
     assert found[1][1] < found[0][1]
+
+
+def test_blocks_are_collected_while_the_index_is_consulted(files: tuple[Path, Path]) -> None:
+    """The garbage collector runs in any thread, also in one that holds the lock of the table."""
+    with sapwood.open(files[1]) as file:
+        tree = OpenTree(file, file["t"])
+
+        def collect() -> None:
+            tree.hold()
+            with tree._lock:  # pyright: ignore[reportPrivateUsage]
+                tree.release()
+            tree.close()
+
+        thread = threading.Thread(target=collect, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive() and file.closed
 
 
 def test_a_train_skips_files_that_lack_a_branch(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -74,7 +74,8 @@ class KeptTables:
         self._most = most
         self._free: list[_Kept] = []
         self._lent: dict[int, _Kept] = {}
-        self._lock = locks.lock()
+        # A scan that is collected while a table is taken gives its own back.
+        self._lock = locks.reentrant_lock()
         self._process = os.getpid()
         weakref.finalize(self, _close_all, self._free)
 

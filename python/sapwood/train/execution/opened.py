@@ -89,7 +89,8 @@ class OpenTree:
         self.tree = tree
         self.shape: Shape | None = None
         self._lock = threading.Lock()
-        self._users = 0
+        # Blocks release it when they are collected, in any thread at any place: without a lock.
+        self._users: list[None] = []
         self._closing = False
         self._queries: dict[tuple[str, ...] | None, Query] = {}
         self._reader: tuple[Query, LayoutReader | None] | None = None
@@ -225,23 +226,20 @@ class OpenTree:
 
     def hold(self) -> None:
         """Keep it open for one more user."""
-        with self._lock:
-            self._users += 1
+        self._users.append(None)
 
     def release(self) -> None:
         """Release one user."""
-        with self._lock:
-            self._users -= 1
-            last = self._closing and self._users == 0
-        if last:
-            self.file.close()
+        self._users.pop()
+        self._close_unused()
 
     def close(self) -> None:
         """Close it after the last user releases it."""
-        with self._lock:
-            self._closing = True
-            last = self._users == 0
-        if last:
+        self._closing = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        if self._closing and not self._users:
             self.file.close()
 
 
