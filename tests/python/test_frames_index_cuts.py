@@ -75,10 +75,11 @@ def test_a_cut_of_a_nullable_field_skips_what_cannot_pass(nullable: tuple[Path, 
 
 
 CONSTANTS = st.one_of(st.integers(-3, 260), st.floats(-5, 70), st.sampled_from([0, 20, 100, 59.9, 0.1]))
+FORMS = ("{}", "-{}", "({} + 200)", "(100 - {})", "(5.5 - {} * 2)", "({} / -3)", "(-({} - 30) * 0.1)")
 LEAVES = st.one_of(
     st.builds(
         lambda name, op, value, mirrored: f"({value!r} {op} {name})" if mirrored else f"({name} {op} {value!r})",
-        st.sampled_from([sign + name for name in ("n", "opt", "whole", "full") for sign in ("", "-")]),
+        st.sampled_from([form.format(name) for name in ("n", "opt", "whole", "full") for form in FORMS]),
         st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), CONSTANTS, st.booleans(),
     ),
     st.sampled_from([
@@ -310,12 +311,15 @@ def test_a_friend_that_lacks_entries_is_read_where_it_can_pass(trees: tuple[Path
     [("late", 550), ("late & (key > 0)", 550), ("~late", 0), ("~early", 550), ("x >= 570 && key > 0", 550),
      ("x < 10 || x >= 570", 500), ("get('x') > 590", 550), ("!(x < 570)", 550), ("!late", 0), ("!early", 550),
      ("!(x < 550 || x > 590) && !early", 550), ("x < 2*5", 550), ("-x > -5", 550), ("-5 < -(-(-x))", 550),
-     ("x >= 600 - 60/2", 550), ("-x + 0 > -5", 0), ("x < 5 / 0", None), ("(x > 570) != 0", 550)],
+     ("x >= 600 - 60/2", 550), ("-x + 0 > -5", 550), ("x < 5 / 0", None), ("(x > 570) != 0", 550),
+     ("x + 1 < 6", 550), ("6 > 1 + x", 550), ("x - 1 < 4", 550), ("10 - x > 5", 550), ("2 * x + 1 < 11", 550),
+     ("x * -0.5 > -2.5", 550), ("x / 10 < 0.5", 550), ("tenth >= 57", 550), ("-tenth > -0.5", 550),
+     ("1 / (x + 1) > 0.9", 0), ("0 * x < 1", 0), ("x + x < 5", 0), ("x + 1e999 < 1", 0)],
 )  # fmt: skip
 def test_aliases_of_conditions_operators_of_c_and_computed_constants_skip(
     trees: tuple[Path, Path, Path], cut: str, least: int | None
 ) -> None:
-    aliases = {"late": "x >= 570", "early": "~late"}
+    aliases = {"late": "x >= 570", "early": "~late", "tenth": "x / 10"}
     found: list[Any] = []
     for path in trees[:2]:
         with sapwood.open(f"{path}:t") as table:

@@ -261,6 +261,22 @@ def test_a_constant_is_compared_with_a_column_as_the_train_converts_it(tmp_path:
     assert found[0] == found[1] and len(found[0]["v"]) == 20
 
 
+@pytest.mark.parametrize("cut", ["-v > 100", "v - 1 > 100"])
+def test_a_sign_is_changed_in_the_type_to_which_the_train_converts(tmp_path: Path, cut: str) -> None:
+    """The second file has small integers with signs, which the train converts to bytes without one."""
+    found: list[Any] = []
+    for index in (False, True):
+        paths: list[str] = []
+        for kind in ("u1", "i4"):
+            path = tmp_path / f"{kind}{index}.root"
+            with sapwood.recreate(path, index=index) as file:
+                file["t"] = {"v": np.array([0, 3], kind)}
+            paths.append(f"{path}:t")
+        outcome = train.run(Rows(cut, ("v",)), paths, threads=1, drift="fill")
+        found.append(outcome.tasks[0].results)
+    assert found[0] == found[1] and len(found[0]["v"]) == 2
+
+
 def test_data_sets_with_different_friends_skip_alike(friend: Path, tmp_path: Path) -> None:
     datasets: dict[str, Any] = {
         name: {"files": [str(write(tmp_path / f"{name}.root", True))], "tree": "t"} for name in ("with", "without")

@@ -84,6 +84,27 @@ def test_an_index_does_not_change_what_is_combined(path: Path, tmp_path: Path) -
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("cut", ["x > 40", "(x > 40) & (v[:, 0] > 3)", "(x > 40) & any(v[v > 3] < 9)"])
+@pytest.mark.parametrize("expression", [*MIXED, *ALONE])
+def test_an_index_does_not_change_what_an_expression_gives(
+    path: Path, tmp_path: Path, expression: str, cut: str
+) -> None:
+    plain = tmp_path / "plain.root"
+    plain.write_bytes(path.read_bytes())
+    found: list[Any] = []
+    for one in (plain, path):
+        with sapwood.open(f"{one}:t") as table:
+            try:
+                found.append(str(table.arrays(expression, cut).to_list()))
+            except ArgumentError as error:
+                found.append(type(error))
+            skipped = table.explain(expression, cut).entries_skipped
+    assert found[0] == found[1]
+    if "[" in expression:
+        assert skipped == (27 if expression in ALONE and "[..." not in expression and "sort" not in expression
+                           and "local" not in expression else 0)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["t", "n"])
 def test_columns_of_copies_do_not_depend_on_chunks(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

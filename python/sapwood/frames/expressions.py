@@ -16,7 +16,9 @@ import numpy as np
 
 from sapwood.columns import Foreign
 from sapwood.table.predicates import (
+    CAST,
     MIRRORED,
+    NEGATED,
     UNKNOWN,
     All,
     Compare,
@@ -24,6 +26,7 @@ from sapwood.table.predicates import (
     Length,
     Missing,
     Predicate,
+    Step,
     any_of,
     is_number,
 )
@@ -49,10 +52,8 @@ class NumberColumn(NamedTuple):
     """The path of its field."""
     type: str
     """NumPy's name of its type."""
-    casts: tuple[str, ...] = ()
-    """The types to which it is converted, one after the other."""
-    negated: bool = False
-    """Whether its sign is changed then."""
+    steps: tuple[Step, ...] = ()
+    """The conversions, and changes of the sign."""
 
     def compare(self, operation: str, value: object, nan_is_largest: bool = False) -> Predicate:
         """Return the condition that its comparison with a constant is true."""
@@ -60,13 +61,13 @@ class NumberColumn(NamedTuple):
             return Constant(None)
         if not is_number(value):
             return UNKNOWN
-        return Compare(self.path, operation, value, nan_is_largest, self.casts, self.negated)  # pyright: ignore[reportArgumentType]
+        return Compare(self.path, operation, value, nan_is_largest, self.steps)  # pyright: ignore[reportArgumentType]
 
     def cast(self, kind: str | None) -> NumberColumn | None:
         """Return the column converted to another type; None if the conversion may change the order, or fail."""
         if kind is None or not _keeps_order(self.type, kind):
             return None
-        return self if kind == self.type else NumberColumn(self.path, kind, (*self.casts, kind))
+        return self if kind == self.type else NumberColumn(self.path, kind, (*self.steps, Step(CAST, kind)))
 
     def is_in(self, values: Sequence[Any]) -> Predicate:
         """Return the condition that its value is one of several."""
@@ -109,7 +110,7 @@ def _number_at(numbers: Numbers, names: tuple[str, ...] | None) -> NumberColumn 
 
 def _negative(column: NumberColumn | None) -> NumberColumn | None:
     """Return a column with its sign changed, for comparisons."""
-    return column and column._replace(negated=True)
+    return column and column._replace(steps=(*column.steps, NEGATED))
 
 
 def _lists_at(numbers: Numbers, names: tuple[str, ...] | None) -> ListColumn | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import itertools
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -130,53 +131,105 @@ class Missing(Predicate):
         return found.missing > 0 if outcome else found.count > found.missing
 
 
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv
+}  # fmt: skip
+CAST = "cast"
+_ALSO_DOUBLE = (np.dtype(np.float32), np.dtype(np.int64), np.dtype(np.uint64))
+"""The types of which double precision gives other results."""
+
+
+class Step(NamedTuple):
+    """An operation on a field before it is compared, which keeps the order of any two values, or reverses it."""
+
+    operation: str
+    """``+``, ``-``, ``*``, ``/``, or `CAST`."""
+    operand: Any
+    """A constant, or the name of a type."""
+    is_first: bool = False
+    """Whether the constant is on the left: ``5 - x``."""
+
+
+NEGATED = Step("-", 0, True)
+
+
 @dataclass(frozen=True)
 class Compare(Predicate):
     """A field is compared with a number.
 
     `nan_is_largest` says how NaN compares: as larger than any number and equal to itself, or (IEEE) as neither smaller
-    nor larger nor equal. A comparison with a missing value is neither true nor false. `casts` are the types to which
-    the field is converted before, one after the other; no conversion changes the order of two values. With `negated`,
-    the converted field is compared with its sign changed.
+    nor larger nor equal. A comparison with a missing value is neither true nor false. With `steps`, their result is
+    compared.
     """
 
     name: str
     operation: str
     value: Number
     nan_is_largest: bool = False
-    casts: tuple[str, ...] = ()
-    negated: bool = False
+    steps: tuple[Step, ...] = ()
 
     def can_be(self, outcome: bool, bounds: BoundsOf) -> Array | bool:
         """Compare with the bounds."""
         found = bounds(self.name)
-        value = self.value
-        if found is None or value != value:
-            return True
-        low, high = found.low, found.high
-        for kind in self.casts:
-            low, high = low.astype(kind), high.astype(kind)
-        if self.negated:
-            if not _has_negatives(low):
-                return True
-            low, high = -high, -low
-        if _beyond(value, low.dtype):
+        if found is None or self.value != self.value:
             return True
         # "Not smaller" is "larger or equal" for values that are neither missing nor NaN.
         operation = self.operation if outcome else _OPPOSITE[self.operation]
         try:
             with np.errstate(all="ignore"):
-                able = _between(operation, low, high, value)
-                if low.dtype == np.float32 and float(np.float32(value)) != value:
-                    # Engines differ: the constant is rounded to the type of the field, or the field is widened.
-                    low, high = low.astype(np.float64), high.astype(np.float64)
-                    able = able | _between(operation, low, high, float(value))
+                able = self._able(operation, found.low, found.high)
+                if found.low.dtype in _ALSO_DOUBLE and any(one.operation != CAST for one in self.steps):
+                    # Engines differ: they compute in the type of the field, or in double precision.
+                    wide = (one.astype(np.float64) for one in (found.low, found.high))
+                    able = able | self._able(operation, *wide)
         except OverflowError:
             return True
         able = able & (found.count > found.missing + found.nan)
         if self.nan_is_largest or (self.operation == "!=") is outcome:
             able = able | (found.nan > 0)
         return able
+
+    def _able(self, operation: str, low: Array, high: Array) -> Array | bool:
+        """Return whether a comparison can be true for a value between bounds."""
+        unsure: Array | bool = False
+        for step in self.steps:
+            stepped = _stepped(step, low, high)
+            if stepped is None:
+                return True
+            low, high, wrapped = stepped
+            unsure = unsure | wrapped
+        value = self.value
+        if _beyond(value, low.dtype):
+            return True
+        able = _between(operation, low, high, value)
+        if low.dtype == np.float32 and float(np.float32(value)) != value:
+            # Engines differ: the constant is rounded to the type of the field, or the field is widened.
+            able = able | _between(operation, low.astype(np.float64), high.astype(np.float64), float(value))
+        return able | unsure
+
+
+def _stepped(step: Step, low: Array, high: Array) -> tuple[Array, Array, Array | bool] | None:
+    """Return the bounds after an operation, and where integers may have wrapped around; None if NaN may result."""
+    operation, operand, is_first = step
+    if operation == CAST:
+        return low.astype(operand), high.astype(operand), False
+    kind = low.dtype
+    constant = kind.type(operand) if kind.kind == "f" else operand
+    if not math.isfinite(constant) or (operation in "*/" and not constant) or (operation == "/" and is_first):
+        return None
+    function = _ARITHMETIC[operation]
+
+    def computed(values: Array) -> Array:
+        return function(operand, values) if is_first else function(values, operand)
+
+    made = [computed(one) for one in (low, high)]
+    wrapped: Array | bool = False
+    if made[0].dtype.kind in "iu":
+        limit = 2.0 ** (8 * made[0].itemsize - 2)
+        for given, found in zip((low, high), made, strict=True):
+            wrapped = wrapped | (abs(found.astype(np.float64) - computed(given.astype(np.float64))) > limit)
+    falls = is_first if operation == "-" else operation in "*/" and operand < 0
+    return (made[1], made[0], wrapped) if falls else (made[0], made[1], wrapped)
 
 
 @dataclass(frozen=True)
@@ -228,12 +281,6 @@ def _beyond(value: Number, kind: np.dtype[Any]) -> bool:
         return False
     bounds = np.iinfo(kind)
     return not bounds.min <= value <= bounds.max
-
-
-def _has_negatives(values: Array) -> bool:
-    """Return whether the negative of each value is a value of its type."""
-    kind = values.dtype.kind
-    return kind == "f" or (kind == "i" and bool((values > np.iinfo(values.dtype).min).all()))
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
@@ -300,7 +347,7 @@ def of_selections(query: Query, selections: Iterable[Sequence[Node]], *, drops_e
 def _entry_by_entry(node: Node, flat: bool) -> bool:
     """Return whether each entry of a result depends on that entry alone, and with `flat` has one value."""
     if isinstance(node, Formula):
-        if not _elementwise(node.expression):
+        if not _elementwise(node):
             return False
         names = node.names
         if flat:
@@ -340,13 +387,36 @@ _WITHIN_ENTRIES = {"ak.fill_none", "ak.is_none", "ak.ones_like", "ak.where", "ak
 """Functions of Awkward Array that compute each entry by itself, whatever their axis."""
 
 
-def _elementwise(expression: Expression) -> bool:
-    if expression.is_elementwise:
-        return True
-    nodes = list(ast.walk(expression.root))
-    return not any(isinstance(node, ast.Subscript) for node in nodes) and all(
-        _calls_elementwise(node, expression) for node in nodes if isinstance(node, ast.Call)
-    )
+def _elementwise(formula: Formula) -> bool:
+    expression = formula.expression
+    return expression.is_elementwise or all(
+        _chooses_within_entries(node.slice, formula) if isinstance(node, ast.Subscript)
+        else not isinstance(node, ast.Call) or _calls_elementwise(node, expression)
+        for node in ast.walk(expression.root)
+    )  # fmt: skip
+
+
+def _chooses_within_entries(index: ast.AST, formula: Formula) -> bool:
+    """Return whether an index chooses items of each entry, such as ``[:, 0]`` and ``[pt > 20]`` of lists.
+
+    If it chooses entries all the same, computing it in steps raises `MixedEntriesError`.
+    """
+    inner = list(ast.walk(index))
+    match index:
+        case ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), *_]):
+            return not any(isinstance(node, (ast.Name, ast.Attribute, ast.Call)) for node in inner)
+        case ast.Tuple() | ast.Slice():
+            return False
+        case _:
+            names = (_name(node, formula) for node in inner)
+            return any(_has_lists(formula.names[name]) for name in names if name in formula.names)
+
+
+def _has_lists(node: Node) -> bool:
+    """Return whether the value of a node is computed of lists of different lengths."""
+    if isinstance(node, Formula):
+        return any(map(_has_lists, node.names.values()))
+    return isinstance(node, Leaf) and node.field.type is not None and node.field.type[0] == "list"
 
 
 def _calls_elementwise(node: ast.Call, expression: Expression) -> bool:
@@ -398,16 +468,13 @@ def _of_syntax(root: ast.AST, formula: Formula, own: AbstractSet[Field]) -> Pred
             if number == 0 and operation in ("==", "!=") and _is_condition(other, formula):
                 found = _of_syntax(other, formula, own)
                 return found if operation == "!=" else ~found
-            other, negated = _unsigned(other)
-            casts: tuple[str, ...] = ()
-            if isinstance(other, ast.Call) and isinstance(other.func, ast.Name) and other.func.id == WIDENED:
-                other, casts = other.args[0], ("float64",)
-            if (lists := _counted(other, formula)) is not None:
+            counted, negated = _unsigned(other)
+            if (lists := _counted(_widened(counted) or counted, formula)) is not None:
                 if negated:
                     number, operation = -number, MIRRORED[operation]
                 return length_of(lists, operation, number) if lists in own else UNKNOWN
-            field = _field(other, formula, own)
-            return UNKNOWN if field is None else Compare(field, operation, number, casts=casts, negated=negated)
+            computed = _computed(other, formula, own)
+            return UNKNOWN if computed is None else Compare(computed[0], operation, number, steps=computed[1])
         case ast.Name() | ast.Attribute() | ast.Call():
             node = formula.names.get(_name(root, formula) or "")
             if isinstance(node, Formula):
@@ -473,9 +540,43 @@ def _unsigned(node: ast.AST) -> tuple[ast.AST, bool]:
     return node, negated
 
 
-def _field(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> str | None:
-    found = _resolved(node, formula)
-    return _key(found.field) if isinstance(found, Leaf) and found.field in own else None
+def _widened(node: ast.AST) -> ast.AST | None:
+    """Return the number that an expression converts to double precision; None if it does something else."""
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[of]) if name == WIDENED:
+            return of
+        case _:
+            return None
+
+
+_STEPS: Mapping[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def _computed(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> tuple[str, tuple[Step, ...]] | None:
+    """Return the field of which an expression is computed with constants, and the steps; None if it is another one."""
+
+    def then(inner: ast.AST, step: Step) -> tuple[str, tuple[Step, ...]] | None:
+        found = _computed(inner, formula, own)
+        return found and (found[0], (*found[1], step))
+
+    if (of := _widened(node)) is not None:
+        return then(of, Step(CAST, "float64"))
+    match node:
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _computed(operand, formula, own)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return then(operand, NEGATED)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _STEPS:
+            for constant, inner, is_first in ((_number(right), left, False), (_number(left), right, True)):
+                # A bool is not added to a bool as a number is.
+                if constant is not None and not isinstance(constant, bool):
+                    return then(inner, Step(_STEPS[type(op)], constant, is_first))
+            return None
+        case _:
+            found = formula.names.get(_name(node, formula) or "")
+            if isinstance(found, Formula):
+                return _computed(found.expression.root, found, own)
+            return (_key(found.field), ()) if isinstance(found, Leaf) and found.field in own else None
 
 
 def _resolved(node: ast.AST, formula: Formula) -> Node | None:

@@ -157,8 +157,9 @@ class OpenTree:
         zones = index.find(self.tree.table)
         if zones is None:
             return None
-        # Constants are rounded to the type of a column, so that the stored values may compare otherwise.
-        converted = {self.tree[name].path_in(self.tree) for name, kind in file.cast if "float" in kind}
+        # Stored values may compare otherwise: constants are rounded to the type of a column, and integers of different
+        # types wrap around at different values.
+        converted = {self.tree[name].path_in(self.tree) for name, _ in file.cast}
         found: list[Predicate] = []
         for task, need in pairs:
             texts = [formula.text for _, formula in need.fields if formula.branches]
