@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import pickle
 import sys
 import time
 import types
@@ -139,6 +140,72 @@ def test_the_fewest_batches_of_any_rank(path: Path) -> None:
         fewest = min(len(list(rank)) for rank in ranks)
         assert [sapwood.batches(f"{path}:t", "id", 20, shuffle=3, rank=1, world=world).fewest] == [fewest]
     assert fewest == 0
+
+
+@pytest.mark.parametrize("world", [2, 5])
+def test_ranks_can_have_the_same_number_of_batches(path: Path, world: int) -> None:
+    def make(rank: int, **options: Any) -> Any:
+        return sapwood.batches(f"{path}:t", "id", 20, shuffle=3, rank=rank, world=world, **options)
+
+    even, limited, whole = ([make(rank, **one) for rank in range(world)] for one in ({"even": True}, {}, {}))
+    for _ in range(4):
+        fewest = {rank.fewest for rank in even} | {len(rank) for rank in even} | {rank.fewest for rank in limited}
+        (count,) = fewest
+        entries = [list(map(ids, ([batch] for batch in rank))) for rank in even]
+        assert [len(one) for one in entries] == [count] * world
+        assert entries == [[ids([batch]) for batch in itertools.islice(rank, rank.fewest)] for rank in limited]
+        assert entries == [[ids([batch]) for batch in rank][:count] for rank in whole]
+    state = even[0].state()
+    again = make(0, even=True)
+    again.resume({**state, "epoch": 0, "batch": make(0).fewest})
+    assert list(again) == [] and again.state() == {**state, "epoch": 1, "batch": 0}
+
+
+def test_each_loop_is_an_epoch_however_it_ends(path: Path) -> None:
+    def make() -> Any:
+        return sapwood.batches(f"{path}:t", "id", 90, shuffle=3, seed=5)
+
+    whole, batches = make(), make()
+    epochs = [ids(whole) for _ in range(4)]
+    assert next(iter(batches))["id"].tolist() == epochs[0][:90]
+    assert ids(batches) == epochs[1]
+    for _ in batches:
+        break
+    assert batches.state() == {**make().state(), "epoch": 2, "batch": 1}
+    batches.resume(batches.state())
+    assert ids(batches) == epochs[2][90:]
+    assert ids(batches) == epochs[3]
+
+
+def test_batches_are_pickled_with_their_state(path: Path) -> None:
+    names = (name for name in ("id", "pt"))
+    batches = sapwood.batches({"a": sapwood.Sample(f"{path}:t", 2.0)}, names, 90, shuffle=3, pad=2, even=True)
+    expected = list(batches)[3:], list(batches)
+    batches.resume({**batches.state(), "epoch": 0, "batch": 3})
+    again = pickle.loads(pickle.dumps(batches))
+    for found, wanted in zip((list(again), list(again)), expected, strict=True):
+        for one, other in zip(found, wanted, strict=True):
+            assert one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+    next(iter(batches))
+    assert ids(pickle.loads(pickle.dumps(batches))) == ids(expected[1])
+
+
+def test_samples_are_a_dict(path: Path) -> None:
+    sample = sapwood.Sample(f"{path}:t")
+    for wrong in (sample, [sample, sample], {"a": sample, "b": f"{path}:t"}):
+        with pytest.raises(ArgumentError, match="samples are given as a dict"):
+            sapwood.batches(wrong, "id", 10)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_loop_ends_with_an_error_if_another_one_has_begun(path: Path) -> None:
+    batches = sapwood.batches(f"{path}:t", "id", 90)
+    first, second = iter(batches), iter(batches)
+    next(first)
+    found = [next(second)]
+    with pytest.raises(ArgumentError, match="another loop over the same batches has begun"):
+        next(first)
+    del first
+    assert ids([*found, *second]) == list(range(ENTRIES)) and batches.state()["epoch"] == 2
 
 
 def test_a_library_that_is_not_installed_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,6 +577,40 @@ def test_missing_numbers_are_nan(kind: str, shuffle: bool, tmp_path: Path) -> No
                 assert batch["w.x"].dtype == np.float32
         with pytest.raises(UnsupportedError, match=r"'w.n' is missing in 100 of 200 entries.*'1.0 \* w.n'"):
             next(iter(sapwood.batches(one, ["w.n"], 10)))
+
+
+@pytest.mark.parametrize("kind", ["tree", "ntuple"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_missing_lists_are_empty(kind: str, shuffle: bool, tmp_path: Path) -> None:
+    n, even = np.arange(200), np.arange(0, 200, 2)
+    counts = even // 2 % 3
+    paths = [tmp_path / "a.root", tmp_path / "b.root"]
+    for path, number in zip(paths, ("int32", "float64"), strict=True):
+        with sapwood.recreate(path) as file:
+            make = file.mktree if kind == "tree" else file.mkrntuple
+            make("t", {"s": "int32"}).extend({"s": n})
+            make("w", {"s": "int32", "j": f"var * {number}", "v": "var * 2 * float32"}).extend(
+                {
+                    "s": even, "j": ak.unflatten(np.repeat(even, counts), counts),
+                    "v": ak.unflatten(np.repeat(even, 2 * counts).reshape(-1, 2), counts),
+                }
+            )  # fmt: skip
+    lengths = np.where(n % 2, 0, n // 2 % 3)
+    with sapwood.open(f"{paths[0]}:t") as one, sapwood.open(f"{paths[1]}:t") as other:
+        for table, path in zip((one, other), paths, strict=True):
+            table.add_friend(f"{path}:w", on="s")
+        for files in (one, [one, other]):
+            seen = 0
+            for batch in sapwood.batches(files, ["s", "w.j", "w.v"], 33, shuffle=shuffle):
+                for name in ("w.j", "w.v"):
+                    assert np.diff(batch[f"{name}_offsets"]).tolist() == lengths[batch["s"]].tolist()
+                assert batch["w.j"].tolist() == np.repeat(batch["s"], lengths[batch["s"]]).tolist()
+                assert batch["w.v"].tolist() == np.repeat(batch["w.j"], 2).reshape(-1, 2).tolist()
+                seen += len(batch["s"])
+            assert seen == 200 * (1 + (files is not one))
+            for batch in sapwood.batches(files, ["s", "w.j"], 33, shuffle=shuffle, pad=2):
+                assert batch["w.j_mask"].sum(axis=1).tolist() == lengths[batch["s"]].tolist()
+                assert (batch["w.j"] == np.where(batch["w.j_mask"], batch["s"][:, np.newaxis], 0)).all()
 
 
 def test_jax_keeps_the_precision_that_is_set(path: Path) -> None:

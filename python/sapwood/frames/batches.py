@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from importlib import import_module
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isfinite, prod
 from numbers import Real
 from pathlib import PurePath
@@ -74,6 +74,10 @@ class _Unit(NamedTuple):
         return self.stop - self.start
 
 
+_Opened = OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]]
+"""The queries of open tables, by the paths of file and table, with functions that close them."""
+
+
 @dataclass(frozen=True)
 class _Order:
     """The windows of an epoch: clusters that are read and mixed together, and the numbers of their first rows."""
@@ -84,7 +88,7 @@ class _Order:
 
 
 class Batches:
-    """Batches of entries, made by `sapwood.batches`. Each iteration is an epoch.
+    """Batches of entries, made by `sapwood.batches`. Each loop over them is an epoch.
 
     Every entry comes once per epoch, in one of the ranks. The order depends only on the arguments, the clusters of the
     files, and the epoch.
@@ -104,6 +108,7 @@ class Batches:
         pad: int | Mapping[str, int] | None,
         library: str,
         drop_last: bool,
+        even: bool,
         options: Mapping[str, Any],
     ) -> None:
         numbers = {"batch_size": batch_size, "shuffle": shuffle, "seed": seed, "rank": rank, "world": world}
@@ -135,7 +140,10 @@ class Batches:
             if not (isinstance(sample.weight, Real) and isfinite(sample.weight)):
                 raise ArgumentError(f"the weight of sample {name!r} is a finite number, not {sample.weight!r}")
         self._samples = dict(samples)
-        self._expressions = expressions
+        # Each file needs them again.
+        self._expressions = (
+            expressions if expressions is None or isinstance(expressions, (str, Mapping)) else list(expressions)
+        )
         self._size = batch_size
         self._named = named
         self._mixed = int(shuffle) if shuffle is not True else _MIXED
@@ -144,8 +152,9 @@ class Batches:
         self._pad = pad
         self._library = library
         self._drop_last = drop_last
+        self._even = even
         self._options = dict(options)
-        self._open: OrderedDict[tuple[str, str], tuple[Query, Callable[[], None]]] = OrderedDict()
+        self._open = _Opened()
         self._with_friends: dict[tuple[str, str], HasFields] = {}
         """The given open tables that have added friends, by the paths of file and table."""
         self._query: Query | None = None
@@ -156,6 +165,19 @@ class Batches:
             unit for number, sample in enumerate(self._samples.values()) for unit in self._clusters(number, sample)
         ]
         self._epoch = self._done = 0
+        self._begun = False
+        """Whether a loop over the epoch has begun. The next loop is over the next epoch then."""
+        self._loops = self._running = 0
+        """The number of loops so far, and the number of the running loop; 0 if none runs."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the arguments and the state. The files are opened again."""
+        options = {
+            "named": self._named, "shuffle": self._mixed, "seed": self._seed, "rank": self._rank, "world": self._world,
+            "pad": self._pad, "library": self._library, "drop_last": self._drop_last, "even": self._even,
+            "options": self._options,
+        }  # fmt: skip
+        return _resumed, ((self._samples, self._expressions, self._size), options, self.state(), self._begun)
 
     def _clusters(self, number: int, sample: Sample) -> Iterator[_Unit]:
         opened = OpenFiles(sample.files, False, self._options)
@@ -180,16 +202,21 @@ class Batches:
 
     def __len__(self) -> int:
         """Return the number of batches of this rank in the current epoch."""
-        return self._length(self._epoch, self._rank)
+        return self.fewest if self._even else self._length(self._current, self._rank)
 
     @property
     def fewest(self) -> int:
         """The smallest number of batches that any rank has in the current epoch.
 
         Ranks get whole clusters, so that their numbers of batches differ. Training that waits for all ranks at each
-        batch must stop here, for example with `itertools.islice`.
+        batch must stop here; ``even=True`` does so.
         """
-        return min(self._length(self._epoch, rank) for rank in range(self._world))
+        return min(self._length(self._current, rank) for rank in range(self._world))
+
+    @property
+    def _current(self) -> int:
+        """The epoch of the running loop; if none runs, of the next one."""
+        return self._epoch + (self._begun and not self._running)
 
     def _length(self, epoch: int, rank: int) -> int:
         entries = int(self._order(epoch, rank).edges[-1])
@@ -232,6 +259,7 @@ class Batches:
         if not is_count(epoch) or not is_count(done) or epoch < 0 or not 0 <= done <= self._length(epoch, self._rank):
             raise ArgumentError(f"cannot resume: there is no batch {done!r} of epoch {epoch!r}")
         self._epoch, self._done = epoch, done
+        self._begun, self._running = False, 0
 
     def _digest(self) -> str:
         # The same files may be found at other paths.
@@ -242,44 +270,66 @@ class Batches:
     # Batches
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Read the rest of the epoch. The next iteration is the next epoch."""
-        order, size = self._order(self._epoch, self._rank), self._size
-        position = self._done * size
+        """Read an epoch: the one after that of the last loop, or after `resume` the rest of one.
+
+        Raises
+        ------
+        ArgumentError
+            Another loop has begun meanwhile.
+        """
+        if self._begun:  # that loop was left early
+            self._epoch, self._done = self._epoch + 1, 0
+        self._begun = True
+        self._loops += 1
+        loop = self._running = self._loops
+        order = self._order(self._epoch, self._rank)
+        position = self._done * self._size
         first = int(np.searchsorted(order.edges, position, "right")) - 1
-        jobs = (partial(self._read, order, number, position) for number in range(first, len(order.windows)))
-        rest: list[dict[str, _Rows]] = []
-        waiting = 0
+        opened = self._open = _Opened()
+        jobs = (partial(self._read, order, number, position, opened) for number in range(first, len(order.windows)))
         # The buffers of each window and batch serve again, until the end of the epoch.
         held = _native.HeldBuffers()
         try:
             with closing(read_ahead(jobs, _nothing)) as windows:
-                for window in windows:
-                    for start, stop in pairwise(window.edges):
-                        rest.append(window.between(start, stop))
-                        waiting += stop - start
-                        if waiting == size:
-                            self._done += 1
-                            yield self._batch(rest)
-                            rest, waiting = [], 0
-            if waiting and not self._drop_last:
-                self._done += 1
-                yield self._batch(rest)
-            self._epoch, self._done = self._epoch + 1, 0
+                for pieces in islice(self._pieces(windows), max(0, len(self) - self._done)):
+                    self._done += 1
+                    yield self._batch(pieces)
+                    if self._running != loop:
+                        raise ArgumentError(
+                            "another loop over the same batches has begun, or they were resumed: make one object for "
+                            "each of several loops at a time"
+                        )
+            self._epoch, self._done, self._begun = self._epoch + 1, 0, False
         finally:
             held.close()
-            self.close()
+            _close(opened)
+            if self._running == loop:
+                self._running = 0
+
+    def _pieces(self, windows: Iterable[_Window]) -> Iterator[list[dict[str, _Rows]]]:
+        """Divide windows into batches; yield the pieces of each."""
+        pieces: list[dict[str, _Rows]] = []
+        waiting = 0
+        for window in windows:
+            for start, stop in pairwise(window.edges):
+                pieces.append(window.between(start, stop))
+                waiting += stop - start
+                if waiting == self._size:
+                    yield pieces
+                    pieces, waiting = [], 0
+        if waiting and not self._drop_last:
+            yield pieces
 
     def close(self) -> None:
         """Close the files."""
-        while self._open:
-            self._open.popitem()[1][1]()
+        _close(self._open)
 
-    def _read(self, order: _Order, number: int, position: int) -> _Window:
+    def _read(self, order: _Order, number: int, position: int, opened: _Opened) -> _Window:
         """Read the clusters of a window, and mix and pad their rows; those from a position in the epoch on are used."""
         units = order.windows[number]
         groups: list[list[Slice]] = []
         for unit in units:
-            query = self._query_of(unit)
+            query = self._query_of(unit, opened)
             one = groups[-1][0].joined(query, unit.start, unit.stop) if groups else None
             if one is None:
                 groups.append([Slice.of(query, unit.start, unit.stop)])
@@ -292,8 +342,8 @@ class Batches:
             query = copy(query)
             query.prepared = Exact((), ())
         results, _ = ResultForm(library_of("np")).results(query, self._data(groups), range(length))
-        while len(self._open) > _OPEN:
-            self._open.popitem(last=False)[1][1]()
+        while len(opened) > _OPEN:
+            opened.popitem(last=False)[1][1]()
         data = {name: _filled(name, result.column) for name, result in results}
         self._check_names(data)
         if self._named:
@@ -367,19 +417,19 @@ class Batches:
             sources.append(_Source(name, columns.to_numpy(values, copy=False), lists, pad))
         return sources, offsets
 
-    def _query_of(self, unit: _Unit) -> Query:
+    def _query_of(self, unit: _Unit, opened: _Opened) -> Query:
         key = unit.path, unit.table
-        if key not in self._open:
-            opened = OpenFiles(self._with_friends.get(key, {unit.path: unit.table}), False, self._options)
-            table, _ = next(iter(opened))
+        if key not in opened:
+            files = OpenFiles(self._with_friends.get(key, {unit.path: unit.table}), False, self._options)
+            table, _ = next(iter(files))
             try:
                 query = self._query_on(table)
             except BaseException:
-                opened.done_with(table)
+                files.done_with(table)
                 raise
-            self._open[key] = query, partial(opened.done_with, table)
-        self._open.move_to_end(key)
-        return self._open[key][0]
+            opened[key] = query, partial(files.done_with, table)
+        opened.move_to_end(key)
+        return opened[key][0]
 
     def _query_on(self, table: HasFields) -> Query:
         """Return the query of a table; raise an error unless its fields can be joined with those of other files."""
@@ -413,6 +463,19 @@ class Batches:
         if self._library == "jax" and not import_module("jax").config.jax_enable_x64:
             batch = {name: _in_32_bits(name, array) for name, array in batch.items()}
         return {name: take(array) for name, array in batch.items()}
+
+
+def _resumed(arguments: Any, options: Any, state: Mapping[str, Any], begun: bool) -> Batches:
+    """Return batches that were pickled."""
+    made = Batches(*arguments, **options)
+    made.resume(state)
+    made._begun = begun  # pyright: ignore[reportPrivateUsage]
+    return made
+
+
+def _close(opened: _Opened) -> None:
+    while opened:
+        opened.popitem()[1][1]()
 
 
 _Rows = Any
@@ -504,7 +567,7 @@ def _joined_columns(name: str, pieces: Sequence[Column | None]) -> Column | None
 
 
 def _filled(name: str, column: Column) -> Column:
-    """Return a column with NaN for missing floating-point numbers.
+    """Return a column with NaN for missing floating-point numbers, and empty lists for missing ones.
 
     Raises
     ------
@@ -514,6 +577,16 @@ def _filled(name: str, column: Column) -> Column:
     match column:
         case ("list", offsets, content):
             return "list", offsets, _filled(name, content)
+        case ("option", index, ("list", offsets, content)):
+            content = _filled(name, content)
+            if not columns.is_rectangular(columns.type_of(content)):
+                return column
+            there = index >= 0
+            starts, lengths = np.zeros((2, len(index)), np.int64)
+            starts[there], lengths[there] = offsets[:-1][index[there]], np.diff(offsets)[index[there]]
+            edges = np.append(0, np.cumsum(lengths))
+            places = np.arange(edges[-1]) + np.repeat(starts - edges[:-1], lengths)
+            return "list", edges, columns.from_numpy(columns.to_numpy(content, copy=False)[places])
         case ("option", index, content) if columns.is_rectangular(columns.type_of(content)):
             values = columns.to_numpy(content, copy=False)
             missing = index < 0
@@ -646,6 +719,14 @@ def _nothing() -> None:
     """Do nothing: a window is always read completely."""
 
 
+def _some_are_samples(files: object) -> bool:
+    """Return whether there are samples outside of a dict of samples only."""
+    if isinstance(files, Mapping):
+        kinds = {isinstance(one, Sample) for one in files.values()}  # pyright: ignore[reportUnknownVariableType]
+        return len(kinds) == 2
+    return isinstance(files, (list, tuple)) and any(isinstance(one, Sample) for one in files)  # pyright: ignore[reportUnknownVariableType]
+
+
 def batches(
     files: Files | Mapping[str, Sample],
     expressions: Expressions,
@@ -658,11 +739,12 @@ def batches(
     pad: int | Mapping[str, int] | None = None,
     library: str = "np",
     drop_last: bool = False,
+    even: bool = False,
     **options: object,
 ) -> Batches:
     """Return batches of entries for training, as dicts of arrays.
 
-    Each iteration is an epoch, in which every entry comes once. The next clusters are read while a batch is in use.
+    Each loop is an epoch, in which every entry comes once. The next clusters are read while a batch is in use.
 
     Parameters
     ----------
@@ -680,7 +762,7 @@ def batches(
         The order depends on this number and the number of the epoch.
     rank, world
         Return only the part of rank `rank` among `world`. The parts of all ranks are disjoint and together complete,
-        but may have different numbers of batches: see `Batches.fewest`.
+        but may have different numbers of batches: see `even`.
     pad
         Cut lists to this length, or fill them up with zeros; ``NAME_mask`` is true where there is a value. One length,
         or lengths by name.
@@ -689,6 +771,8 @@ def batches(
         set, JAX rounds ``float64`` to ``float32``; 64-bit integers that do not fit in 32 bits are an error.
     drop_last
         Leave out the last batch of an epoch if it has fewer entries.
+    even
+        End each epoch after the same number of batches in all ranks (`Batches.fewest`). The others are left out.
     options
         As in `sapwood.open`.
 
@@ -696,18 +780,20 @@ def batches(
     ------
     ArgumentError, NotFoundError, UnsupportedError, StorageError, CorruptError
         As in `sapwood.iterate`, and `MissingPackageError` if `library` is not installed. Batches hold numbers, arrays
-        of numbers, and lists of these. Missing floating-point numbers are NaN; other missing values are an error. All
-        arrays need different names.
+        of numbers, and lists of these. Missing floating-point numbers are NaN, missing lists are empty, and other
+        missing values are an error. All arrays need different names.
     """
     if unknown := [name for name in options if name not in OPTIONS and meant_by(name, _SELECTIONS, 0.85)]:
         raise ArgumentTypeError(
             f"batches do not take {', '.join(sorted(unknown))}: they have all entries and the named fields. Write the "
             "selected entries first (`sapwood copy --cut`), or leave entries out in the loop"
         )
+    if isinstance(files, Sample) or _some_are_samples(files):
+        raise ArgumentTypeError("samples are given as a dict: {'signal': Sample(files, weight), ...}")
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     samples: Mapping[str, Sample] = files if named else {"": Sample(files)}
     check_options(batches, options, [sample.files for sample in samples.values()])
     return Batches(
         samples, expressions, batch_size, named=named, shuffle=shuffle, seed=seed, rank=rank, world=world, pad=pad,
-        library=library, drop_last=drop_last, options=options,
+        library=library, drop_last=drop_last, even=even, options=options,
     )  # fmt: skip
