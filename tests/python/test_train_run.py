@@ -17,7 +17,7 @@ import pytest
 
 import sapwood
 from sapwood import train
-from sapwood.errors import ArgumentError, MissingFileError, SapwoodError
+from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError, SapwoodError
 from sapwood.pages.run import render
 
 FILES, CHUNKS, CHUNK = 3, 4, 50
@@ -318,6 +318,11 @@ def test_arguments_that_make_no_sense(folder: Path) -> None:
             train.run(Count(), folder, **wrong)
     with pytest.raises(ArgumentError, match="two tasks are called 'count'"):
         train.run([Count(), Count()], folder)
+    for unknown, meant in {"chunksize": "step_size", "workers": "threads", "max_entries": "entries"}.items():
+        with pytest.raises(ArgumentTypeError, match=rf"train\.run\(\) has no argument '{unknown}'; .* '{meant}'\?$"):
+            train.run(Count(), folder, **{unknown: 1})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ArgumentTypeError, match=r"^sapwood\.train\.estimate\(\) has no argument 'strange'$"):
+        train.estimate(Count(), folder, strange=1)  # pyright: ignore[reportCallIssue]
     with pytest.raises(train.TaskError, match="Task has no process"):
         train.run(train.Task(), folder)
     with pytest.raises(SapwoodError):

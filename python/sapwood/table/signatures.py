@@ -16,12 +16,15 @@ _SAME = (
     frozenset(["cut", "where", "filter", "selection", "condition", "predicate", "mask", "query"]),
     frozenset(["expressions", "columns", "branches", "fields", "names", "variables", "exprs"]),
     frozenset(["entry_start", "start", "first", "begin", "entrystart"]),
-    frozenset(["entry_stop", "stop", "last", "end", "max_entries", "num_entries", "entrystop"]),
+    frozenset(["entry_stop", "entries", "stop", "last", "end", "max_entries", "num_entries", "entrystop"]),
     frozenset(["step_size", "steps", "chunk_size", "chunksize", "entrysteps"]),
     frozenset(["library", "backend", "outputtype"]),
     frozenset(["aliases", "define", "defines"]),
     frozenset(["filter_name", "filter_field", "filter_branch"]),
     frozenset(["num_rows", "limit", "n"]),
+    frozenset(["threads", "workers", "jobs", "cores", "n_jobs", "num_threads", "num_workers", "max_workers"]),
+    frozenset(["executor", "client", "cluster", "scheduler"]),
+    frozenset(["tree", "treename", "tree_name", "treepath"]),
 )
 """Names that different functions and packages give to arguments with the same meaning."""
 
@@ -52,6 +55,22 @@ def check_keywords(called: str, given: Mapping[str, object], known: Iterable[str
     for name in given:
         if name not in parameters:
             raise unknown_keyword(called, name, parameters)
+
+
+def names_keywords(called: str) -> Callable[[F], F]:
+    """Let a function refuse keywords that it does not have, under a name, as `check_keywords` does."""
+
+    def decorate(function: F) -> F:
+        known = list(inspect.signature(function).parameters)
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            check_keywords(called, keywords, known)
+            return function(*arguments, **keywords)
+
+        return call  # pyright: ignore[reportReturnType]
+
+    return decorate
 
 
 def passes_on(*others: Callable[..., Any]) -> Callable[[F], F]:

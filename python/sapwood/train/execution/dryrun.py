@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sapwood.errors import ArgumentError, LimitError, SapwoodError, StorageError
+from sapwood.table.signatures import names_keywords
 from sapwood.train.account.memory import resident
 from sapwood.train.account.record import Meter, Run, host
 from sapwood.train.data.catalogue import Catalogue, TreeInfo, look
@@ -143,6 +144,7 @@ def _leaves(results: Foreign, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, results
 
 
+@names_keywords("sapwood.train.estimate")
 def estimate(
     tasks: Foreign,
     inputs: Foreign,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood import _native
 from sapwood.errors import ArgumentError
 from sapwood.show.units import counted
+from sapwood.table.signatures import names_keywords
 from sapwood.train.account.record import Run, host
 from sapwood.train.data.catalogue import Catalogue
 from sapwood.train.data.dataset import Dataset, StepSize, memory_budget, parse_size
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 STEP_SIZE: StepSize = "100 MB"
 
 
+@names_keywords("sapwood.train.run")
 def run(
     tasks: Foreign,
     inputs: Foreign,
