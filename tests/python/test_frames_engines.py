@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -472,6 +473,8 @@ def test_sql_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str])
         cli.main(["sql", f"SELECT max(sorted) AS s FROM '{path}:t' AS e WHERE e.sorted < 5 AND '{path}:u' <> ''"]) == 0
     )
     assert capsys.readouterr().out.split() == ["s", "4"]
+    assert cli.main(["sql", "SELECT count(*) FROM e WHERE sorted > 450", f"e={path}:t", "--scans"]) == 0
+    assert re.search(r"file\.root:t +1000 +950 +sorted\nall +1000 +950\n", capsys.readouterr().err)
     for wrong in (["SELECT x FROM events", f"events={path}"], ["SELECT 1", str(path)], ["SELECT 1", f"a b={path}"]):
         assert cli.main(["sql", *wrong]) == 2
     assert "cannot run the query" in capsys.readouterr().err

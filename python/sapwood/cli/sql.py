@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from sapwood.cli import storage
 from sapwood.errors import ArgumentError
@@ -23,12 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tables", nargs="*", metavar="NAME=FILE:PATH", help="a table; patterns name several files, PATH may be absent"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--scans", action="store_true", help="then print the scanned tables on standard error, with skipped entries"
+    )
     storage.add_argument(parser)
     parser.set_defaults(trailing="tables")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the result."""
+    from sapwood.frames.source import record_scans
     from sapwood.storage.sources import options_of
     from sapwood.tools.sql import lines_of, query, text_of
 
@@ -38,11 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
         if not equals or not name.isidentifier() or not files:
             raise ArgumentError(f"expected NAME=FILE:PATH for a table, not {word!r}")
         tables.setdefault(name, []).append(files)
-    names, rows = query(arguments.query, tables, options_of(arguments.storage))
-    if arguments.json:
-        for line in lines_of(names, rows):
-            print(line)
-        return 0
-    for block in text_of(names, rows):
-        say(block, end="")
+    with record_scans() as scans:
+        names, rows = query(arguments.query, tables, options_of(arguments.storage))
+        if arguments.json:
+            for line in lines_of(names, rows):
+                print(line)
+        else:
+            for block in text_of(names, rows):
+                say(block, end="")
+    if arguments.scans:
+        say(str(scans), file=sys.stderr)
     return 0
