@@ -87,6 +87,13 @@ def test_fragments_are_clusters(path: Path, table: Any) -> None:
     assert [fragment.count_rows() for fragment in filtered] == [10]
 
 
+def test_fragments_of_a_relative_path_are_read_from_any_folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    fragments = pickle.dumps(list(sapwood.dataset(f"{path.name}:t").get_fragments()))
+    monkeypatch.chdir("/")
+    assert sum(one.to_table(columns=["sorted"]).num_rows for one in pickle.loads(fragments)) == ENTRIES
+
+
 def test_many_files_are_one_dataset(path: Path, tmp_path: Path) -> None:
     events = sapwood.dataset([f"{path}:t"] * 3)
     assert events.count_rows() == 3 * ENTRIES

@@ -198,6 +198,19 @@ def test_a_cut_skips_what_cannot_pass(files: tuple[Path, Path], cut: str, least:
     assert skipped(files[0], "sorted > 480") == 0
 
 
+def test_an_index_is_found_by_each_form_of_a_path(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = files[1]
+    monkeypatch.setenv("HOME", str(path.parent))
+    monkeypatch.chdir(path.parent)
+    for name in (path.name, f"~/{path.name}", f"file://{path}"):
+        with sapwood.open(f"{name}:t") as table:
+            assert table.explain("sorted", "sorted > 480").entries_skipped == 950, name
+    with sapwood.open(f"{path.name}:t") as table:
+        monkeypatch.chdir("/")
+        assert table.explain("sorted", "sorted > 480").entries_skipped == 950
+        assert index.path_for(table) == Path(f"{path}{index.SUFFIX}")
+
+
 @pytest.mark.parametrize("kind", ["ttree", "rntuple"])
 def test_an_index_that_excludes_nothing_costs_less_than_one_percent(tmp_path: Path, kind: str) -> None:
     data = {name: np.random.default_rng(1).normal(size=300_000).astype("f4") for name in ("x", "y")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from sapwood.cli import storage
 from sapwood.cli.progress import bytes_read
@@ -29,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the statistics."""
+    from sapwood.storage.locate import split_path
+    from sapwood.storage.placing import INDEX
     from sapwood.storage.sources import options_of
     from sapwood.tools.statistics import as_dict, statistics_of, text_of
 
@@ -40,5 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     say(text_of(found), end="")
     if index is not None:
-        say(f"index written: {index}")
+        given = f"{split_path(arguments.table)[0]}{INDEX}"
+        say(f"index written: {given if Path(given).exists() else index}")
     return 0

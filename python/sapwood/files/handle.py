@@ -63,6 +63,8 @@ class FileHandle(ABC):
         self.has_checksums = checksums.attach(self._native, found, options)
         """Whether its records are compared with checksums beside it (see `open`)."""
         self._address = found.address
+        self.local_path = found.address if isinstance(found.source, str) else None
+        """The absolute path of a local file; None for others."""
         self.is_far = found.far is not None
         """Whether the file is on remote storage, where announcing reads ahead pays off."""
         self._closed = False

@@ -53,6 +53,8 @@ class FrameSource:
         self._kept = KeptTables(_OPEN)
         self._with_friends: dict[tuple[str, str], HasFields] = {}
         """The given open tables that have added friends, by the paths of file and table."""
+        self._absolute: dict[str, str] = {}
+        """The absolute paths of local files, for processes with another working directory."""
         self._look()
 
     def _look(self) -> None:
@@ -79,7 +81,8 @@ class FrameSource:
         """Return the same columns of some entries of one file, whose identity must be this when it is read."""
         part = copy(self)
         given, steps = self._with_friends.get((path, table)), {"steps": [[start, stop]]}
-        part.files = {path: {"object_path": table, **steps}} if given is None else {given: steps}
+        absolute = self._absolute.get(path, path)
+        part.files = {absolute: {"object_path": table, **steps}} if given is None else {given: steps}
         part._identity = identity
         return part
 
@@ -163,6 +166,8 @@ class FrameSource:
         found: list[tuple[str, Mapping[str, Any] | None, str, int, int]] = []
         opened = self._open()
         for table, ranges in opened:
+            if local := getattr(table.file, "local_path", None):
+                self._absolute[table.file.file_path] = local
             if table.table.added_friends:
                 self._with_friends[table.file.file_path, table.object_path] = table
             kept = None if select is None else Kept(select(table), predicate)

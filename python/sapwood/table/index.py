@@ -444,8 +444,13 @@ def _in_file(table: Table, names: Sequence[str]) -> Zones | None:
     return Zones([*edges, table.num_entries] if fields.rest else edges, fields)
 
 
+def _local_path(table: Table) -> str | None:
+    """Return the path of the file of a table; None for files that are not local and such without a path."""
+    return getattr(table.file, "local_path", None)
+
+
 def _owner_of_data(table: Table) -> int:
-    return Path(table.file.file_path).stat().st_uid
+    return Path(_local_path(table) or "").stat().st_uid
 
 
 def _distrust(owner: int, table: Table) -> str | None:
@@ -461,8 +466,8 @@ def _not_used(path: Path | str, why: str) -> None:
 
 def path_for(table: Table) -> Path | None:
     """Return the path of the index of a table, None for files on remote storage and such without a path."""
-    file: Any = table.file
-    return None if file.is_far or not Path(file.file_path).is_file() else Path(f"{file.file_path}{SUFFIX}")
+    path = _local_path(table)
+    return None if path is None or not Path(path).is_file() else Path(f"{path}{SUFFIX}")
 
 
 _DAMAGE = (
@@ -478,7 +483,7 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
 
     Fields with these `names` are read with it.
     """
-    found = None if table.file.is_far else _find_beside(table, names)
+    found = _find_beside(table, names)
     if found is None:
         return _in_file(table, names)
     # The zones of the two need not be the same.
@@ -488,7 +493,10 @@ def find(table: Table, names: Sequence[str] = ()) -> Zones | None:
 
 def _find_beside(table: Table, names: Sequence[str]) -> Zones | None:
     """Return the index beside the file of a table; None if there is none that can be used."""
-    path = f"{table.file.file_path}{SUFFIX}"
+    local = _local_path(table)
+    if local is None:
+        return None
+    path = f"{local}{SUFFIX}"
     try:
         number = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError, ValueError):
