@@ -13,7 +13,7 @@ from sapwood.show.safe import say
 HELP = "Print bytes, decode time, range and mean of each field; write an index that cuts use."
 EPILOG = (
     "The index is the file FILE.sapwood-index. Cuts, scans and queries skip what it excludes. "
-    "It is tied to the file's UUID, size and modification time. "
+    "It is tied to the UUID and size of the file and to the stored bytes of the fields. "
     "Example: sapwood stats events.root:Events 'Muon_*' --index"
 )
 
