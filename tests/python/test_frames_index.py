@@ -423,6 +423,24 @@ def test_a_histogram_skips_what_its_cuts_drop(
 
 
 @pytest.mark.parametrize(
+    ("text", "cut"),
+    [("pt", "(sorted > 1000) & (-flag < 3)"), ("pt", "-flag < -3"), ("pt", "(sorted > 1000) & (small - 300 > 2)"),
+     ("pt[ak.num(pt) > 1]", "sorted > 1000"), ("pt", "(sorted > 1000) & any(small > 3)")],
+)  # fmt: skip
+def test_an_error_of_an_expression_does_not_depend_on_an_index(files: tuple[Path, Path], text: str, cut: str) -> None:
+    axis = hist.axis.Regular(3, 0, 9)
+    for path in files:
+        with sapwood.open(f"{path}:t") as table:
+            ways: list[Any] = [
+                lambda table=table: list(table.iterate([text], cut, step_size=70)),
+                lambda table=table: table.hist(text, axis, where=cut),
+            ]
+            for way in ways:
+                with pytest.raises(ArgumentError):
+                    way()
+
+
+@pytest.mark.parametrize(
     "text", ["ak.local_index(sorted, axis=0)", "ak.sort(special, axis=0)", "ak.sum(small, axis=0) + 0 * sorted"]
 )
 def test_functions_of_awkward_that_mix_entries_see_all(files: tuple[Path, Path], text: str) -> None:

@@ -565,7 +565,8 @@ def _computed(node: ast.AST, formula: Formula, own: AbstractSet[Field]) -> tuple
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _computed(operand, formula, own)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return then(operand, NEGATED)
+            # The negative of a bool is an error.
+            return None if _is_condition(operand, formula) else then(operand, NEGATED)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _STEPS:
             for constant, inner, is_first in ((_number(right), left, False), (_number(left), right, True)):
                 # A bool is not added to a bool as a number is.
