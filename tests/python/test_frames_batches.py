@@ -190,6 +190,12 @@ def test_batches_are_pickled_with_their_state(path: Path) -> None:
     assert ids(pickle.loads(pickle.dumps(batches))) == ids(expected[1])
 
 
+@pytest.mark.parametrize("expressions", [[], {}])
+def test_batches_of_no_fields_are_refused(path: Path, expressions: Any) -> None:
+    with pytest.raises(ArgumentError, match="`expressions` is empty"):
+        sapwood.batches(f"{path}:t", expressions, 10)
+
+
 def test_samples_are_a_dict(path: Path) -> None:
     sample = sapwood.Sample(f"{path}:t")
     for wrong in (sample, [sample, sample], {"a": sample, "b": f"{path}:t"}):

@@ -25,7 +25,7 @@ from test_frames_index import CLUSTER, DATA, ENTRIES
 
 import sapwood
 from sapwood import cli
-from sapwood.errors import ArgumentError, MissingFileError
+from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError
 from sapwood.frames.expressions import NumberColumn, names_in, of_arrow, of_polars
 from sapwood.table.predicates import UNKNOWN
 
@@ -92,6 +92,21 @@ def test_fragments_of_a_relative_path_are_read_from_any_folder(path: Path, monke
     fragments = pickle.dumps(list(sapwood.dataset(f"{path.name}:t").get_fragments()))
     monkeypatch.chdir("/")
     assert sum(one.to_table(columns=["sorted"]).num_rows for one in pickle.loads(fragments)) == ENTRIES
+
+
+def test_an_open_file_or_a_branch_is_no_tree(path: Path) -> None:
+    with sapwood.open(path) as file:
+        branch = file["t"]["sorted"]
+        readers: list[Any] = [
+            sapwood.dataset, sapwood.scan_polars, sapwood.dask, lambda files: sapwood.batches(files, None, 10),
+            lambda files: list(sapwood.iterate(files)), sapwood.concatenate,
+        ]  # fmt: skip
+        for read in readers:
+            with pytest.raises(ArgumentTypeError, match="a tree is expected, not an open file or folder"):
+                read(file)
+            for given in (branch, [branch]):
+                with pytest.raises(ArgumentTypeError, match="a tree is expected, not a branch: pass the tree"):
+                    read(given)
 
 
 def test_many_files_are_one_dataset(path: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sapwood import locks
 from sapwood.columns import Foreign
 from sapwood.errors import (
     ArgumentError,
+    ArgumentTypeError,
     CutOffError,
     Incident,
     NotFoundError,
@@ -35,7 +36,7 @@ from sapwood.table.filters import NameFilter, no_filter, same_filter
 from sapwood.table.libraries import How, Library, library_of
 from sapwood.table.query import Expressions, Query
 from sapwood.table.results import ResultForm
-from sapwood.table.schema import FieldFilter, HasFields
+from sapwood.table.schema import FieldFilter, HasFields, Table
 from sapwood.table.signatures import meant_by, unknown_keyword
 from sapwood.table.steps import entry_range, read_ahead, whole
 
@@ -121,6 +122,21 @@ class KeptTables:
         return True
 
 
+def is_tree(item: object) -> bool:
+    """Return whether an object is an open tree, or a branch that has branches.
+
+    Raises
+    ------
+    ArgumentTypeError
+        It is a branch without branches.
+    """
+    if not isinstance(item, HasFields):
+        return False
+    if not item.fields and not isinstance(item, Table):
+        raise ArgumentTypeError(f"a tree is expected, not a {item.words.field}: pass the tree\n{item.location}")
+    return True
+
+
 def _close_all(tables: list[_Kept]) -> None:
     for one in tables:
         one.table.close()
@@ -196,7 +212,7 @@ class OpenFiles:
         With `ahead`, a background thread opens the next file while one is in use, if all files are local paths and none
         is copied as a whole.
         """
-        self._located = expand(files, lambda item: isinstance(item, HasFields), options)
+        self._located = expand(files, is_tree, options)
         self._allow_missing = allow_missing
         self._options = options
         self._ledger = ledger

@@ -144,6 +144,8 @@ class Batches:
         self._expressions = (
             expressions if expressions is None or isinstance(expressions, (str, Mapping)) else list(expressions)
         )
+        if self._expressions is not None and not self._expressions and not isinstance(expressions, str):
+            raise ArgumentError("`expressions` is empty: name at least one field, or pass None for all")
         self._size = batch_size
         self._named = named
         self._mixed = int(shuffle) if shuffle is not True else _MIXED

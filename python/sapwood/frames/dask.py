@@ -9,7 +9,7 @@ from typing import Any
 
 from sapwood.columns import Array, Foreign
 from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError, warn_of_executors
-from sapwood.files.many import OpenFiles, check_options
+from sapwood.files.many import OpenFiles, check_options, is_tree
 from sapwood.frames.partitions import Partition, Reading, key_of
 from sapwood.storage.locate import Files, expand
 from sapwood.table.filters import NameFilter, no_filter, same_filter
@@ -198,7 +198,7 @@ def _sample(reading: Reading, tables: Sequence[HasFields]) -> Foreign:
 
 
 def _unopened(files: Files, pieces: int, options: Mapping[str, Any]) -> Iterator[Partition]:
-    for source, inside, steps in expand(files, lambda item: isinstance(item, HasFields), options):
+    for source, inside, steps in expand(files, is_tree, options):
         if steps is None:
             yield from (Partition(source, inside, number, number, pieces) for number in range(pieces))
         else:

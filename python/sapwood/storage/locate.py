@@ -101,7 +101,7 @@ def expand(files: Files, is_tree: Callable[[object], bool], options: Options | N
         Nothing matches.
     StorageError
         A remote folder cannot be listed.
-    TypeError
+    ArgumentTypeError
         There is something else among the files.
     """
     found = list(_expand(files, is_tree, options or {}, True))
@@ -132,11 +132,15 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         for one in matches(plain_path(files), options):
             yield Located(one)
     elif isinstance(files, Mapping):
+        if (opened := getattr(files, "file_path", None)) is not None:
+            raise ArgumentTypeError(
+                f"a tree is expected, not an open file or folder: pass one of its trees\nin file {opened}"
+            )
         for path, value in files.items():  # pyright: ignore[reportUnknownVariableType]
             about: Mapping[str, Any] = value if isinstance(value, Mapping) else {"object_path": value}
             inside, steps = about.get("object_path"), about.get("steps")
             if not isinstance(inside, (str, type(None))) or about.keys() - _KNOWN_OF_FILES:
-                raise TypeError(
+                raise ArgumentTypeError(
                     f"the object's path in {path!r} must be a string, None, or a dict of 'object_path' and 'steps', "
                     f"not {value!r}"
                 )
@@ -152,7 +156,7 @@ def _expand(files: Files, is_tree: Callable[[object], bool], options: Options, w
         for item in files:  # pyright: ignore[reportUnknownVariableType]
             yield from _expand(item, is_tree, options, with_object)
     else:
-        raise TypeError(
+        raise ArgumentTypeError(
             "files are a path or URL, a pattern, a dict of path to tree, an open tree, or an iterable of these, "
             f"not {files!r}"
         )
