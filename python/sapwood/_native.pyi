@@ -119,6 +119,8 @@ class File:
         """Read the directory at the top."""
     def streamers(self) -> list[tuple[str, int, int]]:
         """List the classes that the file describes: name, version and checksum of each."""
+    def has_sets_or_maps(self) -> bool:
+        """Return whether a class that the file describes has a member that is, or contains, a set or a map."""
     def classes(self) -> list[tuple[str, int, int, list[dict[str, Any]]]]:
         """List the classes with their members: name, version, checksum, and the members of each `TStreamerElement`."""
     def counters(self) -> dict[str, int]:

@@ -130,6 +130,21 @@ def test_sets_in_members_of_classes_have_parameters() -> None:
     assert form.content.parameters == {"__record__": "Track"} and form.content.content("n").parameters == {}
 
 
+@pytest.mark.parametrize("kind", ["set<int>", "map<int,int>", "vector<set<int>>", "vector<int>"])
+def test_classes_are_looked_up_only_where_a_class_of_the_file_has_a_set_or_a_map(tmp_path: Path, kind: str) -> None:
+    marks = kind != "vector<int>"
+    hits = {"set<int>": [1, 2], "map<int,int>": [(1, 2)], "vector<set<int>>": [[1], [2, 3]], "vector<int>": [2, 1]}
+    with sapwood.recreate(tmp_path / "f.root") as file:
+        tree = file.mktree("t", {"r": f"{{n: int32, hits: {kind}}}"}, records="class", split_level=0)
+        tree.extend({"r": ak.Array([{"n": 1, "hits": hits[kind]}])})
+    with sapwood.open(tmp_path / "f.root") as found:
+        array = found["t"].arrays()
+        assert array["r", "hits"].to_list() == [hits[kind]]
+        assert ("__array__" in str(array.type)) == marks
+        assert found.file.has_sets_or_maps == marks
+        assert (found.file._streamers is not None) == marks
+
+
 def test_lists_of_objects_without_members_have_no_form() -> None:
     hollow = Interpretation(None, ("list", ("record", "Link", [])))
     with pytest.raises(UnsupportedError, match="its objects have no members"):

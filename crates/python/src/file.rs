@@ -174,6 +174,11 @@ impl PyFile {
         let classes = with_file(py, &self.file, || self.file.classes())?;
         Ok(classes.iter().map(|i| (i.name.to_string(), i.version, i.checksum)).collect())
     }
+    fn has_sets_or_maps(&self, py: Python<'_>) -> PyResult<bool> {
+        let classes = with_file(py, &self.file, || self.file.classes())?;
+        let mut types = classes.iter().flat_map(|info| &info.elements).map(|element| &element.typename);
+        Ok(types.any(|typename| typename.contains("set<") || typename.contains("map<")))
+    }
     fn classes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let classes = with_file(py, &self.file, || self.file.classes())?;
         objects::describe(py, &classes)

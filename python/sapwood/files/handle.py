@@ -75,6 +75,7 @@ class FileHandle(ABC):
         self.array_cache = array_cache_of(array_cache)
         """The cache of arrays (see `open`), if there is one."""
         self._streamers: Streamers | None = None
+        self._has_sets_or_maps: bool | None = None
 
     @property
     def file_path(self) -> str:
@@ -242,11 +243,18 @@ class FileHandle(ABC):
     @property
     def streamers(self) -> Streamers:
         """The classes that the file describes: a mapping of classes to versions, and of versions to members."""
-        from sapwood.schema import Streamers
+        from sapwood.schema.streamers import Streamers
 
         if self._streamers is None:
             self._streamers = Streamers.of(self)
         return self._streamers
+
+    @property
+    def has_sets_or_maps(self) -> bool:
+        """Whether a class that the file describes has a member that is, or contains, a set or a map."""
+        if self._has_sets_or_maps is None:
+            self._has_sets_or_maps = self.native.has_sets_or_maps()
+        return self._has_sets_or_maps
 
     def streamers_named(self, classname: str) -> list[StreamerInfo]:
         """List the versions of a class that the file describes."""

@@ -197,7 +197,12 @@ class TBranch(HasBranches, ReadableField):
         """Whether sets or maps are in it: their Awkward arrays have the parameters that uproot gives them."""
         if self._is_marked is None:
             kind = None if self.is_group or is_plain(self.typename) else self.type
-            self._is_marked = kind is not None and has_marks(kind, self.typename, self.member_types)
+            self._is_marked = (
+                kind is not None
+                # Most files have neither sets nor maps; then the members of their classes need not be looked up.
+                and ("set<" in self.typename or "map<" in self.typename or self.file.has_sets_or_maps)
+                and has_marks(kind, self.typename, self.member_types)
+            )
         return self._is_marked
 
     def mark(self, node: Foreign) -> Foreign:

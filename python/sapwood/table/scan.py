@@ -12,17 +12,17 @@ from sapwood import columns, locks
 from sapwood.columns import Array, Column, Foreign
 from sapwood.errors import ArgumentError, CorruptError, LimitError, SapwoodError, StorageError, UnsupportedError
 from sapwood.garbage import no_garbage
-from sapwood.table.cache import CachedFields
 from sapwood.table.engine import Carry, StoredPart
 from sapwood.table.learning import give_up_on, learned_carry
 from sapwood.table.libraries import NO_UNIONS, Entries, Result, library_of
 from sapwood.table.mixing import MixedEntriesError
 from sapwood.table.query import Expressions, Formula, Group, Leaf, Parts, Query
 from sapwood.table.results import ResultForm, documentation, warn_of_lost
-from sapwood.table.schema import Field, HasFields, Table
+from sapwood.table.schema import Field, HasFields
 from sapwood.table.steps import StepPlan, Windows, carried_bytes, carry_for
 
 if TYPE_CHECKING:
+    from sapwood.table.cache import CachedFields, Part
     from sapwood.table.index import Zones
     from sapwood.table.predicates import Predicate
 
@@ -52,7 +52,7 @@ class Slice(NamedTuple):
         return None if numbers is None else Slice(query, start, stop, numbers)
 
     @property
-    def part(self) -> tuple[Table, Sequence[int], int, int]:
+    def part(self) -> Part:
         """The table, the numbers of all its fields that are read, and the range."""
         return self.query.source.table, self.numbers, self.start, self.stop
 
@@ -88,7 +88,7 @@ class Scan:
         """Return a scan that keeps pages of a step for the next one; arguments as in `carry_for`."""
         query.by_entry = True
         first = next(iter(steps), None) if announce else None
-        cached = None if first is None else CachedFields.of([Slice.of(query, *first).part])
+        cached = None if first is None else _cached([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():
             announce = False  # cached fields are not fetched
         room = carried_bytes(query, step_size, steps)
@@ -326,6 +326,15 @@ def _by_index(slices: Sequence[Slice], place: int, found: Sequence[Column | None
     ]
 
 
+def _cached(parts: Sequence[Part]) -> CachedFields | None:
+    """Return the cached fields of parts that are read together; None without a cache."""
+    if getattr(parts[0][0].file, "column_cache", None) is None:
+        return None
+    from sapwood.table.cache import CachedFields
+
+    return CachedFields.of(parts)
+
+
 def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tuple[list[Column | None], list[str]]:
     """Read as `read` does, but return the reasons for parts that were left out instead of a warning."""
     if not slices or not slices[0].numbers:
@@ -335,7 +344,7 @@ def _read(slices: Sequence[Slice], carry: Carry | None, lost: Lost | None) -> tu
     words, count = query.source.words, len(slices[0].numbers)
     engine = query.source.table.engine
     reasons: list[str] = []
-    cached = CachedFields.of([one.part for one in slices])
+    cached = _cached([one.part for one in slices])
     known = {} if cached is None else cached.found(lost)
     while True:
         places = [place for place in range(count) if place not in lost and place not in known]
