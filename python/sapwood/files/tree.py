@@ -200,7 +200,7 @@ class TBranch(HasBranches, ReadableField):
             self._is_marked = (
                 kind is not None
                 # Most files have neither sets nor maps; then the members of their classes need not be looked up.
-                and ("set<" in self.typename or "map<" in self.typename or self.file.has_sets_or_maps)
+                and ("set<" in self.typename or "map<" in self.typename or bool(self.file.has_sets_or_maps))
                 and has_marks(kind, self.typename, self.member_types)
             )
         return self._is_marked
