@@ -239,7 +239,7 @@ def test_no_place_for_a_trace(tmp_path: Path, path: Path) -> None:
         pytest.fail("it began")
     (tmp_path / "there").mkdir()
     trace = sapwood.trace(tmp_path / "there/t.parquet")
-    with pytest.raises(sapwood.StorageError, match="cannot write the trace"), trace:
+    with pytest.raises(sapwood.StorageError, match=r"cannot write \S+t\.parquet: the folder"), trace:
         sapwood.open(path)["t"]["x"].array()
         (tmp_path / "there").rename(tmp_path / "away")
     trace.save(tmp_path / "t.parquet")
