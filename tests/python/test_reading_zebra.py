@@ -200,6 +200,7 @@ def test_everything_that_tables_have_works_for_ntuples(tmp_path: Path) -> None:
     assert ak.to_list(joined["PT"]) == 2 * ak.to_list(wanted["PT"])
     with sapwood.open(paths[0]) as file:
         table = file["10"]
+        assert not file.file.has_sets_or_maps
         pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
         assert pyarrow.table(table)["I"].to_pylist() == wanted["I"].tolist()
         again = pickle.loads(pickle.dumps(table))
