@@ -47,6 +47,32 @@ def test_formulas(text: str, want: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("1/2*x", 0), ("-7/2", -3), ("7%4/2", 1), ("1./2*x", 1.5), ("(x>1)/2", 0), ("!0/2", 0), ("int(x)/2", 1),
+        ("pow(x,1/2)", 1), ("x^(1/2)", 1), ("2^-1", 0.5), ("abs(-3)/2", 1), ("max(7,2)/2", 3), ("(x>1 ? 3 : 1)/2", 1),
+        ("(x>1 ? 3 : 1.)/2", 1.5), ("sqrt(4)/8", 0.25), ("010*x", 24), ("1/3*[0]", 0), ("[0]/2", 1), ("1/0", 0),
+        ("TMath::Sign(2,x)", 2), ("TMath::Sign(2,-x)", -2), ("TMath::Sign(3,-1)/2", -1), ("TMath::Sign(2.5,x-4)", -2.5),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_those_of_cpp(text: str, want: float) -> None:
+    x = np.array([3.0, 3.0])
+    assert Formula(text, ["p0"])({"x": x}, [2.0]) == pytest.approx(want)
+    assert x.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(("text", "want"), [("1/2*x", 1.5), ("(x>1)/2", 0.5), ("int(x)/2", 1.5), ("010*x", 30)])
+def test_formulas_of_old_versions_compute_with_doubles(text: str, want: float) -> None:
+    assert Formula(text, [], compiled=False)({"x": 3.0}, []) == pytest.approx(want)
+
+
+@pytest.mark.parametrize("text", ["sqrt(x, x)", "min(x, 1, x)", "atan2(x)"])
+def test_functions_with_another_number_of_arguments_are_refused(text: str) -> None:
+    with pytest.raises(UnsupportedError, match="arguments"):
+        Formula(text, [])
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "__import__('os')", "x.__class__", "unknown(x)", "[3]*x", "[other]", "1+", "(1", "1)", "x ? 1", "x;y", "",

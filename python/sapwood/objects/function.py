@@ -145,13 +145,45 @@ def _chebyshev(x: Any, *coefficients: Any) -> Any:
     return np.polynomial.chebyshev.chebval(x, np.array(coefficients, dtype=np.float64))
 
 
+def _is_whole(value: Any) -> bool:
+    return np.asarray(value).dtype.kind in "iub"
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """Divide as C++ does: the quotient of whole numbers is one, rounded towards zero (0 for a divisor of 0)."""
+    if not (_is_whole(a) and _is_whole(b)):
+        return np.true_divide(a, b)
+    with np.errstate(divide="ignore"):
+        return np.sign(a) * np.sign(b) * np.floor_divide(np.abs(a), np.abs(b))
+
+
+def _truncated(x: Any) -> Any:
+    with np.errstate(invalid="ignore"):
+        return np.trunc(x).astype(np.int64)
+
+
+def _sign(a: Any, b: Any = None) -> Any:
+    """Return the sign of a number; with two numbers, the first with the sign of the second."""
+    if b is None:
+        return np.sign(a)
+    return np.where(np.less(b, 0), -np.abs(a), np.abs(a)) if _is_whole(a) else np.copysign(a, b)
+
+
+def _number(text: str) -> float | int:
+    """Return a number as C++ reads it: whole without a point or an exponent, octal if it begins with 0."""
+    if not text.isdecimal():
+        return float(text)
+    value = int(text, 8 if re.fullmatch("0[0-7]+", text) else 10)
+    return value if value < 1 << 63 else float(value)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")},
     **{name: getattr(np, name) for name in ("sqrt", "floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt")},
     "hypot": np.hypot,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": np.power, "power": np.power,
-    "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": np.trunc, "sq": np.square, "sign": np.sign,
+    "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": _truncated, "sq": np.square, "sign": _sign,
     "gaus": _gaus, "landau": _landau, "breitwigner": _breit_wigner, "pi": lambda: np.pi, "e": lambda: np.e,
     "erf": _erf, "erfc": _erfc, "freq": lambda x: 0.5 * _erfc(-x / np.sqrt(2.0)),
     "gamma": _gamma, "tgamma": _gamma, "lgamma": _log_gamma, "lngamma": _log_gamma,
@@ -166,18 +198,20 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exponential_pdf": _exponential, "bigaussian_pdf": _two_gaussians,
 }  # fmt: skip
 _CONSTANTS = {"pi": np.pi, "true": 1.0, "false": 0.0, "infinity": np.inf}
-# Operators from the weakest to the strongest.
+# Operators from the weakest to the strongest. Results of comparisons are whole numbers, as in C++.
 _BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
-    {"||": lambda a, b: np.logical_or(a, b) * 1.0},
-    {"&&": lambda a, b: np.logical_and(a, b) * 1.0},
-    {"==": lambda a, b: np.equal(a, b) * 1.0, "!=": lambda a, b: np.not_equal(a, b) * 1.0},
+    {"||": lambda a, b: np.logical_or(a, b) * 1},
+    {"&&": lambda a, b: np.logical_and(a, b) * 1},
+    {"==": lambda a, b: np.equal(a, b) * 1, "!=": lambda a, b: np.not_equal(a, b) * 1},
     {
-        "<": lambda a, b: np.less(a, b) * 1.0, "<=": lambda a, b: np.less_equal(a, b) * 1.0,
-        ">": lambda a, b: np.greater(a, b) * 1.0, ">=": lambda a, b: np.greater_equal(a, b) * 1.0,
+        "<": lambda a, b: np.less(a, b) * 1, "<=": lambda a, b: np.less_equal(a, b) * 1,
+        ">": lambda a, b: np.greater(a, b) * 1, ">=": lambda a, b: np.greater_equal(a, b) * 1,
     },
     {"+": np.add, "-": np.subtract},
-    {"*": np.multiply, "/": np.true_divide, "%": np.fmod},
+    {"*": np.multiply, "/": _quotient, "%": np.fmod},
 ]  # fmt: skip
+_WHOLE = frozenset({"abs", "min", "max", "sq", "sign", "int"})
+"""Functions that return whole numbers for whole numbers. The others convert them to floating-point numbers first."""
 _DEEPEST = 100
 
 
@@ -207,6 +241,8 @@ class Formula:
         Like ``"[0]*sin(x) + [amplitude]*exp(-x^2)"``.
     parameters
         The names of the parameters.
+    compiled
+        Whether ROOT compiles it as C++, where ``1 / 2`` is 0 (since ROOT 6.04), instead of computing with doubles.
 
     Raises
     ------
@@ -214,8 +250,9 @@ class Formula:
         The formula contains unsupported parts.
     """
 
-    def __init__(self, text: str, parameters: list[str]) -> None:
+    def __init__(self, text: str, parameters: list[str], compiled: bool = True) -> None:
         self._text = text
+        self._compiled = compiled
         self._parameters = {name: i for i, name in enumerate(parameters)}
         self._count = len(parameters)
         self._tokens: list[tuple[str, str]] = []
@@ -284,7 +321,11 @@ class Formula:
                 value = function(value, operand(v, p))
             return value
 
-        return run if rest else first
+        return self._flag(run) if rest else first
+
+    def _flag(self, run: Compiled) -> Compiled:
+        """Return a part of the formula whose whole numbers are floating-point numbers if it is not compiled."""
+        return run if self._compiled else lambda v, p: np.asarray(run(v, p), np.float64)[()]
 
     def _unary(self) -> Compiled:
         with self._deeper():
@@ -292,13 +333,13 @@ class Formula:
             if sign:
                 operand = self._unary()
                 if sign == "!":
-                    return lambda v, p: np.logical_not(operand(v, p)) * 1.0
+                    return self._flag(lambda v, p: np.logical_not(operand(v, p)) * 1)
                 return (lambda v, p: -operand(v, p)) if sign == "-" else operand
             base = self._atom()
             if not self._take("^", "**"):
                 return base
             power = self._unary()
-            return lambda v, p: np.power(base(v, p), power(v, p))
+            return lambda v, p: np.power(base(v, p), np.asarray(power(v, p), np.float64))
 
     def _atom(self) -> Compiled:
         if self._at >= len(self._tokens):
@@ -306,7 +347,7 @@ class Formula:
         kind, text = self._tokens[self._at]
         self._at += 1
         if kind == "number":
-            value = float(text)
+            value = _number(text) if self._compiled else float(text)
             return lambda v, p: value
         if kind == "parameter":
             return self._parameter(text)
@@ -347,7 +388,12 @@ class Formula:
         plain = name.rpartition("::")[2].lower()
         if called and plain in _FUNCTIONS:
             function = _FUNCTIONS[plain]
-            return lambda v, p: function(*(argument(v, p) for argument in arguments))
+            # Universal functions of NumPy would take one more argument as the place of the result.
+            if isinstance(function, np.ufunc) and len(arguments) != function.nin:
+                raise self._unknown(f"{name} with {len(arguments)} arguments")
+            if plain in _WHOLE:
+                return self._flag(lambda v, p: function(*(argument(v, p) for argument in arguments)))
+            return lambda v, p: function(*(np.asarray(argument(v, p), np.float64)[()] for argument in arguments))
         if not called and name in ("x", "y", "z", "t"):
             return lambda v, p: v[name]
         if not called and plain in _CONSTANTS:
@@ -398,11 +444,13 @@ class TFormula(TNamed):
         values = dict(zip("xyzt", (np.asarray(one, dtype=np.float64) for one in variables), strict=False))
         parameters = self.parameters
         try:
-            found = Formula(self.formula, list(parameters))(values, list(parameters.values()))
+            compiled = self.member("fClingParameters", none_if_missing=True) is not None
+            found = Formula(self.formula, list(parameters), compiled)(values, list(parameters.values()))
         except KeyError as missing:
             raise ArgumentError(f"the formula {self.formula!r} needs the variable {missing.args[0]}") from None
         except TypeError as error:  # a function has other numbers of arguments, too
             raise UnsupportedError(f"the formula {self.formula!r} cannot be evaluated: {error}") from None
+        found = np.asarray(found, np.float64)
         found = np.broadcast_to(found, np.broadcast_shapes(*(one.shape for one in values.values())))
         return found.copy() if found.ndim else float(found)
 
