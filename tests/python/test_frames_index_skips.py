@@ -246,35 +246,33 @@ def test_a_train_skips_files_that_lack_a_branch(files: tuple[Path, Path], tmp_pa
     assert [skipped for _, skipped in found] == [0, 3600]
 
 
-def test_a_constant_is_compared_with_a_column_as_the_train_converts_it(tmp_path: Path) -> None:
-    """The second file has doubles that are floats, one just above 0.1; as a float, it is not above the constant."""
+def converted(folder: Path, cut: str, values: list[Any]) -> list[Any]:
+    """Run a cut of a column whose type differs between two files, without and with an index; return both results."""
     found: list[Any] = []
     for index in (False, True):
         paths: list[str] = []
-        for kind in ("f4", "f8"):
-            path = tmp_path / f"{kind}{index}.root"
+        for one in values:
+            path = folder / f"{one.dtype}{index}.root"
             with sapwood.recreate(path, index=index) as file:
-                file["t"] = {"v": np.full(10, 0.1, np.float32).astype(kind)}
+                file["t"] = {"v": one}
             paths.append(f"{path}:t")
-        outcome = train.run(Rows("v <= 0.1", ("v",)), paths, threads=1, drift="fill")
+        outcome = train.run(Rows(cut, ("v",)), paths, threads=1, drift="fill")
         found.append(outcome.tasks[0].results)
-    assert found[0] == found[1] and len(found[0]["v"]) == 20
+    return found
+
+
+def test_a_constant_is_compared_with_a_column_as_the_train_converts_it(tmp_path: Path) -> None:
+    """The second file has doubles that are floats, one just above 0.1; as a float, it is not above the constant."""
+    single = np.full(10, 0.1, np.float32)
+    without, indexed = converted(tmp_path, "v <= 0.1", [single, single.astype("f8")])
+    assert without == indexed and len(without["v"]) == 20
 
 
 @pytest.mark.parametrize("cut", ["-v > 100", "v - 1 > 100"])
 def test_a_sign_is_changed_in_the_type_to_which_the_train_converts(tmp_path: Path, cut: str) -> None:
     """The second file has small integers with signs, which the train converts to bytes without one."""
-    found: list[Any] = []
-    for index in (False, True):
-        paths: list[str] = []
-        for kind in ("u1", "i4"):
-            path = tmp_path / f"{kind}{index}.root"
-            with sapwood.recreate(path, index=index) as file:
-                file["t"] = {"v": np.array([0, 3], kind)}
-            paths.append(f"{path}:t")
-        outcome = train.run(Rows(cut, ("v",)), paths, threads=1, drift="fill")
-        found.append(outcome.tasks[0].results)
-    assert found[0] == found[1] and len(found[0]["v"]) == 2
+    without, indexed = converted(tmp_path, cut, [np.array([0, 3], kind) for kind in ("u1", "i4")])
+    assert without == indexed and len(without["v"]) == 2
 
 
 def test_data_sets_with_different_friends_skip_alike(friend: Path, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def spoiled(data: bytes) -> Any:
     return RETURNED[State.fault](data) if State.fault in RETURNED else data
 
 
-def told() -> Any:
-    """Return what is said of the file."""
+def description() -> Any:
+    """Return the description of the file."""
     fail(State.about)
     return {"name": "a.root", "size": len(State.data), "type": "file"} if State.about is None else State.about
 
@@ -100,7 +100,7 @@ class ManyCalls(AsyncFileSystem):
 
     async def _info(self, path: str, **_: object) -> Any:
         del path
-        return told()
+        return description()
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: object) -> Any:
         del path
@@ -108,7 +108,7 @@ class ManyCalls(AsyncFileSystem):
 
     async def _glob(self, path: str, **_: object) -> Any:
         del path
-        return told()
+        return description()
 
 
 class OneCall(ManyCalls):
@@ -133,7 +133,7 @@ class Stream:
         return self.at
 
     def tell(self) -> Any:
-        return told()["size"]
+        return description()["size"]
 
     def read(self, size: int = -1) -> Any:
         found = spoiled(State.data[self.at : self.at + size])
@@ -153,7 +153,7 @@ class Streams(AbstractFileSystem):
 
     def glob(self, path: str, **_: object) -> Any:  # type: ignore[override]
         del path
-        return told()
+        return description()
 
 
 class Writable(MemoryFileSystem):

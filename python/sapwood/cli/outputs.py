@@ -5,4 +5,4 @@ A command replaces an existing output as soon as the new one is complete. It nev
 """
 
 REPLACED = "an existing file is replaced once the new one is complete"
-"""What the help of each argument that names an output says."""
+"""The end of the help of each argument that names an output."""

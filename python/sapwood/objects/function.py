@@ -321,10 +321,10 @@ class Formula:
                 value = function(value, operand(v, p))
             return value
 
-        return self._flag(run) if rest else first
+        return self._typed(run) if rest else first
 
-    def _flag(self, run: Compiled) -> Compiled:
-        """Return a part of the formula whose whole numbers are floating-point numbers if it is not compiled."""
+    def _typed(self, run: Compiled) -> Compiled:
+        """Return a part of the formula with the type of its result: a double if ROOT does not compile the formula."""
         return run if self._compiled else lambda v, p: np.asarray(run(v, p), np.float64)[()]
 
     def _unary(self) -> Compiled:
@@ -333,7 +333,7 @@ class Formula:
             if sign:
                 operand = self._unary()
                 if sign == "!":
-                    return self._flag(lambda v, p: np.logical_not(operand(v, p)) * 1)
+                    return self._typed(lambda v, p: np.logical_not(operand(v, p)) * 1)
                 return (lambda v, p: -operand(v, p)) if sign == "-" else operand
             base = self._atom()
             if not self._take("^", "**"):
@@ -392,7 +392,7 @@ class Formula:
             if isinstance(function, np.ufunc) and len(arguments) != function.nin:
                 raise self._unknown(f"{name} with {len(arguments)} arguments")
             if plain in _WHOLE:
-                return self._flag(lambda v, p: function(*(argument(v, p) for argument in arguments)))
+                return self._typed(lambda v, p: function(*(argument(v, p) for argument in arguments)))
             return lambda v, p: function(*(np.asarray(argument(v, p), np.float64)[()] for argument in arguments))
         if not called and name in ("x", "y", "z", "t"):
             return lambda v, p: v[name]
