@@ -520,7 +520,7 @@ def test_histograms_skip_entries_of_which_no_item_is_filled(
 @pytest.mark.parametrize("library", ["ak", "pd"])
 def test_groups_skip_entries_and_stay_the_same(files: tuple[Path, Path], cut: str, library: str) -> None:
     if library == "pd":
-        pytest.importorskip("pandas")
+        pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
     names = ["x", "y"]
     found: list[Any] = []
     for path in files:

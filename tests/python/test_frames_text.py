@@ -14,7 +14,7 @@ import pytest
 import sapwood
 from sapwood import columns, tools
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
 
 BYTES = [b"a\xff", "é€".encode(), b"", b"plain", b"\xe9\xe9"]
 TEXTS = ["aÿ", "é€", "", "plain", "éé"]
@@ -39,26 +39,26 @@ def test_arrow_and_pandas(source: str) -> None:
             assert (found["s"].to_pylist(), found["l"].to_pylist()) == (TEXTS, LISTS)
         # Other libraries keep the bytes.
         assert [one.encode(errors="surrogateescape") for one in table["s"].array(library="np")] == BYTES
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
     assert frame["s"].tolist() == TEXTS
 
 
 def test_polars(source: str) -> None:
-    pytest.importorskip("polars")
+    pytest.importorskip("polars", reason="needs Polars (pip install sapwood[frames])")
     with sapwood.open(source) as table:
         for found in (table.arrays(library="pl"), sapwood.scan_polars(source).collect()):
             assert (found["s"].to_list(), found["l"].to_list()) == (TEXTS, LISTS)
 
 
 def test_queries(source: str) -> None:
-    pytest.importorskip("duckdb")
+    pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
     assert list(tools.query("select s from u", {"u": [source]})[1]) == [(one,) for one in TEXTS]
 
 
 @pytest.mark.parametrize("name", ["b.parquet", "b.arrow", "b.jsonl", "b.csv", "b.h5"])
 def test_conversion(source: str, tmp_path: Path, name: str) -> None:
     if name == "b.h5":
-        pytest.importorskip("h5py")
+        pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     tools.convert(source, tmp_path / name, expressions=["s"])
     tools.convert(tmp_path / name, tmp_path / "back.root")
     with sapwood.open(f"{tmp_path / 'back.root'}:Events") as table:

@@ -151,7 +151,7 @@ else:
 @pytest.mark.parametrize("threads", ["", "1"])
 def test_a_limit_of_the_system(path: str, threads: str) -> None:
     """The native threads are refused too."""
-    pytest.importorskip("boost_histogram")
+    pytest.importorskip("boost_histogram", reason="needs boost-histogram (pip install sapwood[run])")
     environment = {**os.environ, "SAPWOOD_NUM_THREADS": threads}
     with tempfile.TemporaryDirectory() as folder:  # that the other user may enter
         Path(folder).chmod(0o755)

@@ -133,7 +133,7 @@ def test_keys_of_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["ak", "np"])
 @pytest.mark.parametrize("opened", [True, False])
 def test_dask(tmp_path: Path, library: str, opened: bool) -> None:
-    pytest.importorskip("dask_awkward")
+    pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
 
     def computed(*columns: Any) -> list[Any]:
         found = sapwood.dask(write(tmp_path, *columns), library=library, open_files=opened)["x"]

@@ -14,9 +14,9 @@ import pytest
 import sapwood
 from sapwood import tools
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-pytest.importorskip("pyarrow.feather")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])")
+pytest.importorskip("pyarrow.feather", reason="needs pyarrow (pip install sapwood[frames])")
 
 N = 6
 NOTHING: dict[str, Any] = {
@@ -39,7 +39,7 @@ def test_arrays_of_no_elements(tmp_path: Path, what: str) -> None:
     source, expected = f"{tmp_path / 'a.root'}:t", NOTHING[what].tolist()
     for name in ("a.parquet", "a.arrow", "a.jsonl", "a.h5"):
         if name == "a.h5":
-            pytest.importorskip("h5py")
+            pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
         assert tools.convert(source, tmp_path / name) == N
         tools.convert(tmp_path / name, tmp_path / "b.root", table_format="rntuple")
         assert values_of(tmp_path / "b.root", "z") == expected, name
@@ -54,7 +54,7 @@ def test_arrays_of_no_elements(tmp_path: Path, what: str) -> None:
 
 
 def test_chunks_of_hdf5_have_room_for_long_arrays(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     with sapwood.recreate(tmp_path / "a.root") as file:
         file.mktree("t", {"x": np.zeros((2, 100_000))})
     tools.convert(f"{tmp_path / 'a.root'}:t", tmp_path / "a.h5")
@@ -95,7 +95,7 @@ def test_decimals_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_zero_bytes_have_no_form_in_hdf5(tmp_path: Path) -> None:
-    pytest.importorskip("h5py")
+    pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     with sapwood.recreate(tmp_path / "a.root") as file:
         file.mktree("t", {"s": ["a\0b", ""]})
     with pytest.raises(sapwood.UnsupportedError, match=r"HDF5 cannot hold 's': .*NULL"):
@@ -105,7 +105,7 @@ def test_zero_bytes_have_no_form_in_hdf5(tmp_path: Path) -> None:
 
 
 def test_texts_of_hdf5(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["s"] = np.array([b"\xff", "é".encode()])
     tools.convert(tmp_path / "a.h5", tmp_path / "a.root")

@@ -97,7 +97,7 @@ def test_recover_replaces_none_of_its_inputs(tmp_path: Path, given: str, capsys:
 
 
 def test_a_trace_that_cannot_be_written_replaces_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])")
     with Trace("trace.parquet"), sapwood.open("t.root:Events") as tree:
         tree.arrays()
     before = Path("trace.parquet").read_bytes()
@@ -195,7 +195,7 @@ def test_directories_and_files_are_made_in_one_command() -> None:
 
 @pytest.mark.parametrize("command", ["rm", "mv", "mkdir", "rootrm"])
 def test_many_files_need_not_be_open_at_once(command: str) -> None:
-    resource = pytest.importorskip("resource")
+    resource = pytest.importorskip("resource", reason="limits of files are of POSIX")
     names = [f"many{place}.root" for place in range(40)]
     for name in names:
         shutil.copy("f.root", name)

@@ -13,8 +13,8 @@ import pytest
 import sapwood
 import sapwood.tools
 
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow (pip install sapwood[frames])")
 
 
 class Named(pa.ExtensionType):
@@ -102,7 +102,7 @@ def test_decimals_are_refused(tmp_path: Path, kind: str, size: int) -> None:
 
 
 def test_arrow_arrays_in_pandas(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
     cases: list[tuple[Any, list[Any]]] = [
         (pa.string_view(), ["a", "b"]),
         (pa.large_string(), ["a", "b"]),
