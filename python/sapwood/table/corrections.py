@@ -29,6 +29,7 @@ from sapwood.errors import (
     near_it,
     storage_error,
 )
+from sapwood.table.mixing import aligned
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_symbolic
 
 FUNCTION = "correction"
@@ -339,8 +340,8 @@ class Corrections:
         for number, (one, names) in enumerate(stack):
             factor: Any = self(one, *(known[own] for own in names))
             for own in changed:
-                known[own] = change(known[own], factor)
-            found = factor if number == 0 else join(found, factor)
+                known[own] = change(*aligned([known[own], factor]))
+            found = factor if number == 0 else join(*aligned([found, factor]))
         return found
 
     def _of(self, name: str, values: Sequence[Foreign]) -> Any:
@@ -392,5 +393,7 @@ def _computed(correction: Any, values: Sequence[Foreign]) -> Foreign:
         (column,) = recorder.program([symbol.number]).columns([symbol.number], given, len(arrays[0]))
     except (NotNativeError, ArgumentError, UnsupportedError) as error:
         raise ValueError(str(error)) from None
-    flat = all(isinstance(value, np.ndarray) for value in arrays)
-    return columns.to_numpy(column) if flat else columns.to_awkward(column)
+    made = columns.to_awkward(column)
+    if not all(isinstance(value, np.ndarray) for value in arrays):
+        return made
+    return ak.to_numpy(ak.ravel(made)).reshape(max((array.shape for array in arrays), key=len))

@@ -18,7 +18,7 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -35,7 +35,7 @@ from sapwood.errors import (
     near_it,
 )
 from sapwood.table import mixing
-from sapwood.table.functions import LIST_FUNCTIONS
+from sapwood.table.functions import ITEMWISE, LIST_FUNCTIONS
 from sapwood.table.symbols import NotNativeError, is_plain, is_symbolic
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ def _awkward(name: str) -> Callable[..., Any]:
 
 
 _EVERY_FUNCTION = {**FUNCTIONS, **{f"ak.{name}": _awkward(name) for name in _AWKWARD}}
+_CHOICES = (choose, _EVERY_FUNCTION["ak.where"])
 
 
 class Language:
@@ -360,10 +361,15 @@ class _AnyName(Collection[str]):
 
 
 class _Given(NamedTuple):
-    """The arrays of an evaluation, by name, and whether each entry is computed alone."""
+    """The arrays of an evaluation, by name, and whether each entry is computed alone.
+
+    `mixed` are the parts of the expression whose values combine entries. Their first dimension need not be that of the
+    entries, so they keep NumPy's alignment.
+    """
 
     value_of: Callable[[str], Foreign]
     by_entry: bool
+    mixed: set[ast.AST]
 
 
 class RootText(str):
@@ -459,7 +465,7 @@ class Expression:
         MixedEntriesError
             It depends on others.
         """
-        return self._value(self.root, _Given(value_of, by_entry))
+        return self._value(self.root, _Given(value_of, by_entry, set()))
 
     def _fail(self, why: str, place: ast.AST | tuple[int, int], kind: type[Exception]) -> NoReturn:
         if isinstance(place, ast.AST):
@@ -585,7 +591,9 @@ class Expression:
                 name = dotted(node)
                 if name is not None and name in self._names:
                     return given.value_of(name)
-                return self._field(self._value(value, given), attr, node)
+                found = self._value(value, given)
+                self._note(node, [value], [found], given)
+                return self._field(found, attr, node)
             case ast.Call(func=function, args=arguments, keywords=keywords):
                 name = self._language.function_name(function)
                 if name == self._language.getter:
@@ -593,15 +601,17 @@ class Expression:
                 values = [self._value(argument, given) for argument in arguments]
                 called = self._language.functions[name]
                 options = {str(one.arg): ast.literal_eval(one.value) for one in keywords}
-                if given.by_entry:
-                    self._refuse(node, mixing.of_call(name, values, options))
-                    if isinstance(called, np.ufunc) or called is choose:
-                        self._refuse(node, mixing.of_operands(values))
+                self._combines(node, mixing.of_call(name, values, options), given)
+                if self._is_itemwise(called):
+                    values = self._operands(node, arguments, values, given, is_choice=called in _CHOICES)
+                else:
+                    self._note(node, arguments, values, given)
                 if options:
                     return self._apply(node, lambda *values: called(*values, **options), *values)
                 return self._apply(node, called, *values)
             case ast.BoolOp(op=op, values=parts):
                 found = [self._apply(part, operator.ne, self._value(part, given), 0) for part in parts]
+                found = self._operands(node, parts, found, given)
                 joined = operator.and_ if isinstance(op, ast.And) else operator.or_
                 return reduce(lambda a, b: self._apply(node, joined, a, b), found)
             case ast.BinOp(left=left, op=op, right=right):
@@ -610,20 +620,19 @@ class Expression:
                     bits = b * a.bit_length() if isinstance(op, ast.Pow) else b + a.bit_length()
                     if bits > _MAX_BITS:
                         self._fail("this number is too large", node, ArgumentError)
-                if given.by_entry:
-                    self._refuse(node, mixing.of_operands((a, b)))
-                return self._apply(node, _of_any_size(_BINARY[type(op)]), a, b)
+                values = self._operands(node, [left, right], [a, b], given)
+                return self._apply(node, _of_any_size(_BINARY[type(op)]), *values)
             case ast.UnaryOp(op=op, operand=operand):
-                return self._apply(node, _UNARY[type(op)], self._value(operand, given))
+                values = self._operands(node, [operand], [self._value(operand, given)], given)
+                return self._apply(node, _UNARY[type(op)], *values)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                a, b = self._value(left, given), self._value(right, given)
-                if given.by_entry:
-                    self._refuse(node, mixing.of_operands((a, b)))
-                return self._apply(node, _of_any_size(_COMPARE[type(op)]), a, b)
+                values = [self._value(left, given), self._value(right, given)]
+                values = self._operands(node, [left, right], values, given)
+                return self._apply(node, _of_any_size(_COMPARE[type(op)]), *values)
             case ast.Subscript(value=value, slice=index):
                 array, places = self._value(value, given), self._index(index, given)
-                if given.by_entry:
-                    self._refuse(node, mixing.of_index(array, places))
+                self._note(node, [value], [array], given)
+                self._combines(node, mixing.of_index(array, places), given)
                 return self._apply(node, operator.getitem, array, places)
             case _:
                 return self._fail(f"an expression cannot hold this ({type(node).__name__})", node, ArgumentError)
@@ -639,9 +648,52 @@ class Expression:
             case _:
                 return self._value(node, given)
 
-    def _refuse(self, node: ast.AST, why: str | None) -> None:
-        if why is not None:
+    def _combines(self, node: ast.AST, why: str | None, given: _Given) -> None:
+        """Note that a part combines entries, if there is a reason; refuse it where each entry is computed alone."""
+        if why is None:
+            return
+        if given.by_entry:
             self._fail(f"{why}: {mixing.HINT}", node, mixing.MixedEntriesError)
+        given.mixed.add(node)
+
+    def _note(self, node: ast.AST, parts: Sequence[ast.AST], values: Sequence[Foreign], given: _Given) -> None:
+        """Note that a part combines entries, if no operand with most dimensions has a value for each entry."""
+        known = [(mixing.dimensions(value), part not in given.mixed) for part, value in zip(parts, values, strict=True)]
+        if known and not max(known)[1]:
+            given.mixed.add(node)
+
+    def _is_itemwise(self, called: Callable[..., Any]) -> bool:
+        """Return whether a function combines the items of its arguments as an operator does."""
+        return isinstance(called, np.ufunc) or called in _CHOICES or called in ITEMWISE
+
+    def _operands(
+        self,
+        node: ast.AST,
+        parts: Sequence[ast.AST],
+        values: Sequence[Foreign],
+        given: _Given,
+        *,
+        is_choice: bool = False,
+    ) -> list[Foreign]:
+        """Return the operands of an operation; those that have a value for each entry are aligned by entry."""
+        self._note(node, parts, values, given)
+        mixed = [
+            part in given.mixed and mixing.dimensions(value) > 0 for part, value in zip(parts, values, strict=True)
+        ]
+        if any(mixed):
+            alone = iter(mixing.aligned([value for value, is_mixed in zip(values, mixed, strict=True) if not is_mixed]))
+            return [value if is_mixed else next(alone) for value, is_mixed in zip(values, mixed, strict=True)]
+        return self._aligned(node, values, is_choice=is_choice)
+
+    def _aligned(self, node: ast.AST, values: Sequence[Foreign], *, is_choice: bool) -> list[Foreign]:
+        """Return operands aligned by entry."""
+        found = mixing.aligned_choice(values) if is_choice else mixing.aligned(values)
+        try:
+            np.broadcast_shapes(*(shape_of(value)[1:] for value in found))
+        except ValueError:
+            sizes = [" × ".join(map(str, shape)) for value in values if (shape := shape_of(value)[1:])]
+            self._fail(f"arrays of {' and '.join(sizes)} in each entry do not fit together", node, ArgumentError)
+        return found
 
     def _field(self, value: Foreign, name: str, node: ast.AST) -> Foreign:
         fields = getattr(value, "fields", None) or getattr(getattr(value, "dtype", None), "names", None) or ()
@@ -670,7 +722,9 @@ class Expression:
         except (
             TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RuntimeError, AssertionError
         ) as error:  # fmt: skip
-            return self._fail(f"cannot compute this: {error}", node, ArgumentError)
+            # Awkward Array does not say which lists.
+            why = "the lists of an entry differ in length" if "broadcast nested list" in str(error) else error
+            return self._fail(f"cannot compute this: {why}", node, ArgumentError)
 
 
 def _is_text(node: ast.AST) -> bool:

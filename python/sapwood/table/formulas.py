@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from sapwood.columns import Foreign
 from sapwood.errors import ExpressionError, LimitError, UnsupportedError
 from sapwood.table.expressions import MAX_DEPTH, Expression, Language, choose, shape_of
 from sapwood.table.functions import double
+from sapwood.table.mixing import dimensions
 from sapwood.table.symbols import NotNativeError, Record, is_plain, is_symbolic
 
 WIDENED = "(double)"
@@ -179,36 +180,28 @@ class RootFormula(Expression):
         del by_entry
         return super().evaluate(value_of)
 
+    def _is_itemwise(self, called: Callable[..., Any]) -> bool:
+        del called
+        return True
+
+    def _aligned(self, node: ast.AST, values: Sequence[Foreign], *, is_choice: bool) -> list[Foreign]:
+        shapes = [shape_of(value) for value in values]
+        longest = max(shapes, key=len, default=())
+        if len(longest) > 1 and not all(
+            shape == longest[: len(shape)] and len(shape) == dimensions(value)
+            for value, shape in zip(values, shapes, strict=True)
+        ):
+            # ROOT takes as many items as the shortest one has.
+            why = "the arrays differ in their sizes, so that ROOT would leave out items"
+            self._fail(why, node, UnsupportedError)
+        return super()._aligned(node, values, is_choice=is_choice)
+
     def _apply(self, node: ast.AST, function: Callable[..., Any], *values: Foreign) -> Foreign:
-        try:
-            values = _aligned(values)
-        except ValueError as error:
-            self._fail(str(error), node, UnsupportedError)
         with np.errstate(all="ignore"):
             if not all(map(is_plain, values)):
                 return super()._apply(node, function, *values)
             numbers = [np.bool_(value) if isinstance(value, bool) else np.float64(value) for value in values]
             return np.asarray(super()._apply(node, function, *numbers)).item()
-
-
-def _aligned(values: tuple[Foreign, ...]) -> tuple[Foreign, ...]:
-    """Return the operands with their first dimensions aligned, where NumPy aligns the last ones.
-
-    Raises
-    ------
-    ValueError
-        They have arrays of different sizes. ROOT takes as many items as the shortest one has.
-    """
-    shapes = [shape_of(value) for value in values]
-    longest = max(shapes, key=len, default=())
-    if len(longest) < 2:
-        return values
-    found: list[Foreign] = []
-    for value, shape in zip(values, shapes, strict=True):
-        if shape != longest[: len(shape)] or len(shape) != getattr(value, "ndim", 0):
-            raise ValueError("the arrays differ in their sizes, so that ROOT would leave out items")
-        found.append(value[(..., *[np.newaxis] * (len(longest) - len(shape)))] if shape else value)
-    return tuple(found)
 
 
 _TOKEN = re.compile(

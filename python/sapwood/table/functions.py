@@ -16,12 +16,14 @@ in double precision.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sapwood.errors import ArgumentError, LimitError
+from sapwood.table.mixing import aligned
 from sapwood.table.symbols import NotNativeError, Record, Symbol, is_plain, is_symbolic, items_at
 
 if TYPE_CHECKING:
@@ -268,7 +270,7 @@ def _vector(pt: Foreign, eta: Foreign, phi: Foreign, mass: Foreign, charge: Fore
         return Record({name: (lambda value=value: value) for name, value in given.items()})
     import awkward as ak
 
-    return ak.zip(given)
+    return ak.zip(given, right_broadcast=True)
 
 
 def double(x: Foreign) -> Foreign:
@@ -313,7 +315,7 @@ def _computed(v: Foreign) -> tuple[Any, Any, Any, Any]:
         pt, eta, phi, mass = given
         x, y, z = (pt.apply("component", angle, value=name) for name, angle in zip("xyz", (phi, phi, eta), strict=True))
         return x, y, z, mass.apply("energy", x, y, z)
-    pt, eta, phi, mass = (double(v[name]) for name in ("pt", "eta", "phi", "mass"))
+    pt, eta, phi, mass = aligned([double(part) for part in given])
     x, y, z = pt * np.cos(phi), pt * np.sin(phi), pt * np.sinh(eta)
     return x, y, z, np.sqrt(np.maximum(mass * np.absolute(mass) + (x * x + y * y + z * z), 0.0))
 
@@ -321,8 +323,8 @@ def _computed(v: Foreign) -> tuple[Any, Any, Any, Any]:
 def _total(vectors: Foreign) -> tuple[Any, Any, Any, Any]:
     x, y, z, energy = _components(vectors[0])
     for vector in vectors[1:]:
-        more = _components(vector)
-        x, y, z, energy = x + more[0], y + more[1], z + more[2], energy + more[3]
+        sums = [(x, y, z, energy), _components(vector)]
+        x, y, z, energy = (operator.add(*aligned(parts)) for parts in zip(*sums, strict=True))
     return x, y, z, energy
 
 
@@ -347,7 +349,13 @@ def _mass(x: Foreign, y: Foreign, z: Foreign, energy: Foreign) -> Foreign:
 
 
 def _delta_phi(a: Foreign, b: Foreign) -> Foreign:
-    return (double(a["phi"]) - double(b["phi"]) + math.pi) % (2 * math.pi) - math.pi
+    return (_difference(a, b, "phi") + math.pi) % (2 * math.pi) - math.pi
+
+
+def _difference(a: Foreign, b: Foreign, name: str) -> Foreign:
+    """Return the difference of a property of two vectors."""
+    first, second = aligned([double(a[name]), double(b[name])])
+    return first - second
 
 
 def _nested_pair(a: Foreign, b: Foreign) -> tuple[Record, Record] | None:
@@ -366,7 +374,7 @@ def _delta_r(a: Foreign, b: Foreign) -> Foreign:
     if pair is not None:
         eta, *others = (double(record[name]) for record in pair for name in ("eta", "phi"))
         return eta.apply("nested_distances", *others)
-    eta, phi = double(a["eta"]) - double(b["eta"]), _delta_phi(a, b)
+    eta, phi = _difference(a, b, "eta"), _delta_phi(a, b)
     return np.sqrt(eta * eta + phi * phi)
 
 
@@ -394,3 +402,5 @@ LIST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "deltaR": _delta_r,
 }
 """The functions, by name."""
+ITEMWISE = (_random, _vector)
+"""Those whose arguments are aligned by entry as the operands of an operator are."""

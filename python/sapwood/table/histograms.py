@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from sapwood.errors import ArgumentError, LimitError, MissingPackageError, SapwoodError, UnsupportedError
+from sapwood.table.mixing import aligned, dimensions
 from sapwood.table.native import Lowering, add_bins, axis_of, storage_of
 from sapwood.table.symbols import NotNativeError, Recorder, Symbol, is_plain
 
@@ -265,7 +266,7 @@ def _fill_itself(histogram: Foreign, values: Sequence[Foreign], options: Mapping
     import awkward as ak
 
     given = {name: value for name, value in options.items() if value is not None}
-    if not any(isinstance(value, ak.Array) for value in (*values, *given.values())):
+    if not any(isinstance(value, ak.Array) or dimensions(value) > 1 for value in (*values, *given.values())):
         try:
             histogram.fill(*values, **given)
         except (TypeError, ValueError) as error:
@@ -299,7 +300,7 @@ def _values(wanted: Wants, arrays: Foreign) -> tuple[list[Array], dict[str, Arra
     import awkward as ak
 
     try:
-        broadcast: Any = ak.broadcast_arrays(*(arrays[text] for text in wanted.texts))
+        broadcast: Any = ak.broadcast_arrays(*aligned([arrays[text] for text in wanted.texts]))
     except ValueError as error:
         texts = ", ".join(map(repr, wanted.texts))
         raise ArgumentError(f"the histogram cannot be filled: {texts} have lists of different lengths") from error

@@ -1,11 +1,12 @@
-"""Finds the operations of expressions that combine values of different entries.
+"""Keeps the values of different entries apart in expressions.
 
-If a table is read in steps, the results of these operations would depend on where the steps begin.
+The operands of an operation are aligned by entry. Functions and indices that combine entries are found: if a table is
+read in steps, their results would depend on where the steps begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ _AXES = {
 """Functions of Awkward Array that combine values along an axis, and their default axis."""
 _PLACES = {"mean": 2, "std": 3, "var": 3}
 """Index of the axis among the positional arguments, if it is not 1: weights and other arguments are before it."""
+
+
+def dimensions(value: Foreign) -> int:
+    """Return the number of dimensions of an array; 0 for a number, and for an array of different dimensions."""
+    return max(getattr(value, "ndim", 0) or 0, 0)
 
 
 def _is_array(value: Foreign) -> bool:
@@ -70,15 +76,50 @@ def axis_of(function: str, values: Sequence[Foreign], options: Mapping[str, Any]
     return options.get("axis", values[place] if len(values) > place else _AXES[function])
 
 
-def of_operands(values: Sequence[Foreign]) -> str | None:
-    """Return why an operation combines entries; None if it does not.
+def aligned(values: Sequence[Foreign]) -> list[Foreign]:
+    """Return operands with as many dimensions as the one with most; those with fewer get new last dimensions.
 
-    NumPy aligns the last dimensions of its arrays, so that the numbers of an entry could meet those of all entries.
+    The first dimension of each is that of the entries, so that values of an entry meet values of that entry only.
+    NumPy, and Awkward Array for lists of one size, would align the last dimensions. Awkward Array itself aligns lists
+    of different lengths by entry; they are returned as they are.
     """
-    dimensions = {value.ndim for value in values if isinstance(value, np.ndarray) and value.ndim > 0}
-    if len(dimensions) < 2:
-        return None
-    return f"arrays of {' and '.join(map(str, sorted(dimensions)))} dimensions are combined across entries"
+    numbers = [dimensions(value) for value in values]
+    most = max(numbers, default=0)
+    if all(number in (0, most) for number in numbers) or not any(map(_has_fixed_size, values)):
+        return list(values)
+    return [
+        value[(*[slice(None)] * number, *[np.newaxis] * (most - number))] if 0 < number < most else value
+        for value, number in zip(values, numbers, strict=True)
+    ]
+
+
+def aligned_choice(values: Sequence[Foreign]) -> list[Foreign]:
+    """Return a condition and two operands, aligned as `aligned` does.
+
+    A condition of fewer dimensions chooses whole lists, which may have different lengths.
+    """
+    numbers = [dimensions(value) for value in values]
+    have_lists = any(hasattr(value, "layout") and not value.layout.purelist_isregular for value in values)
+    if len(values) == 3 and numbers[0] < numbers[1] == numbers[2] and have_lists:
+        return list(values)
+    return aligned(values)
+
+
+def _layers(value: Foreign) -> Iterator[Foreign]:
+    """Yield the layouts of an Awkward array, from the outermost to that of its items."""
+    layout: Any = getattr(value, "layout", None)
+    while layout is not None:
+        yield layout
+        is_text = layout.is_list and layout.parameter("__array__") in ("string", "bytestring")
+        has_items = layout.is_list or layout.is_option or layout.is_indexed
+        layout = layout.content if has_items and not is_text else None
+
+
+def _has_fixed_size(value: Foreign) -> bool:
+    """Return whether an array has a dimension of one size, besides that of the entries."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 1
+    return any(layout.is_regular or (layout.is_numpy and layout.inner_shape) for layout in _layers(value))
 
 
 def of_index(array: Foreign, index: Foreign) -> str | None:
@@ -90,7 +131,7 @@ def of_index(array: Foreign, index: Foreign) -> str | None:
     if isinstance(index, tuple):
         return _of_tuple(array, index)
     if not _is_array(index) or _depths(index)[0] < 2:
-        return None if isinstance(index, slice) and index == slice(None) else _CHOICE
+        return None if _is_everything(index) else _CHOICE
     # With an array of lists, each list chooses from the entry of the same number. Lists of one size are taken as
     # dimensions of NumPy.
     rectangular = isinstance(index, np.ndarray) or _is_rectangular(index.layout)
@@ -98,6 +139,10 @@ def of_index(array: Foreign, index: Foreign) -> str | None:
 
 
 _CHOICE = "the index chooses entries; x[:, 0] takes the first item of each entry"
+
+
+def _is_everything(index: Foreign) -> bool:
+    return isinstance(index, slice) and index.start is None and index.stop is None and index.step is None
 
 
 def _of_tuple(array: Foreign, index: tuple[Foreign, ...]) -> str | None:
@@ -111,7 +156,7 @@ def _of_tuple(array: Foreign, index: tuple[Foreign, ...]) -> str | None:
     if first is Ellipsis:
         taken = sum(one is not None for one in parts[1:])
         return None if taken < _depths(array)[0] else _CHOICE
-    return None if isinstance(first, slice) and first == slice(None) else _CHOICE
+    return None if _is_everything(first) else _CHOICE
 
 
 def _are_names(value: list[Any]) -> bool:

@@ -19,6 +19,7 @@ from sapwood.show.plot import Plot
 from sapwood.show.svg import plain
 from sapwood.show.units import number_text
 from sapwood.storage.placing import placed
+from sapwood.table.mixing import aligned
 from sapwood.train.data.dataset import is_url
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def fill_from(
             flat = _flat(values)
             filled.fill(flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat)
             continue
-        values, weights = ak.broadcast_arrays(values, arrays[weight])
+        values, weights = ak.broadcast_arrays(*aligned([values, arrays[weight]]))
         flat, weights = _flat(values), _flat(weights)
         there = ~np.isnan(flat) if flat.dtype.kind == "f" else np.ones(len(flat), dtype=bool)
         filled.fill(flat[there], weight=weights[there])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from sapwood.errors import (
 )
 from sapwood.table.expressions import MAX_DEPTH, Expression
 from sapwood.table.histograms import Wants, fill_arrays, histogram_of, texts_of
+from sapwood.table.mixing import aligned
 from sapwood.table.native import add_bins, added_bins, axis_of, storage_of
 from sapwood.table.predicates import of_selections
 from sapwood.table.query import Leaf, Query
@@ -592,8 +594,8 @@ class _Program:
                         f"counting events requires cuts and weights without lists, but {text!r} has lists; use any(...)"
                     )
         for text in one.wants.where:
-            passed = passed & (ak.fill_none(given[text], 0) != 0)
+            passed = operator.and_(*aligned([passed, ak.fill_none(given[text], 0) != 0]))
         weight: Any = passed
         for text in one.wants.weights:
-            weight = weight * given[text]
+            weight = operator.mul(*aligned([weight, given[text]]))
         return float(ak.sum(weight, axis=None))
