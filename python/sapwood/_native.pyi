@@ -491,6 +491,8 @@ class ZebraFile:
         """Bytes of the file."""
     def streamers(self) -> list[tuple[str, int, int]]:
         """List no classes."""
+    def has_sets_or_maps(self) -> bool:
+        """Return False: there are no classes."""
     def classes(self) -> list[Any]:
         """List no classes."""
     def counters(self) -> dict[str, int]:

@@ -140,6 +140,9 @@ impl PyZebraFile {
     fn streamers(&self) -> Vec<(String, i32, u32)> {
         Vec::new()
     }
+    fn has_sets_or_maps(&self) -> bool {
+        false
+    }
     fn classes<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
         PyList::empty(py)
     }

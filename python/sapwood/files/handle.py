@@ -253,8 +253,7 @@ class FileHandle(ABC):
     def has_sets_or_maps(self) -> bool:
         """Whether a class that the file describes has a member that is, or contains, a set or a map."""
         if self._has_sets_or_maps is None:
-            asked = getattr(self.native, "has_sets_or_maps", None)  # an HBOOK file describes no classes
-            self._has_sets_or_maps = asked is not None and bool(asked())
+            self._has_sets_or_maps = self.native.has_sets_or_maps()
         return self._has_sets_or_maps
 
     def streamers_named(self, classname: str) -> list[StreamerInfo]:
