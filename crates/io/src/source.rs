@@ -11,10 +11,10 @@ use crate::process::PerProcess;
 use crate::remote::{Announced, Version};
 use crate::system;
 use crate::trace::{self, Cause};
+use ring::rand::SystemRandom;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -161,12 +161,18 @@ pub(crate) fn too_small() -> Error {
     Error::new(ErrorKind::InvalidInput, "the buffer is smaller than the range")
 }
 
-/// Creates an unnamed file, which is removed when it is closed.
+/// Creates an unnamed file, which is removed when it is closed. Until then, only this user can open it.
 pub(crate) fn temporary() -> Result<File> {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("sapwood-{}-{number}", std::process::id()));
-    let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    // Nobody can guess the name, and so create the file first.
+    let number = ring::rand::generate::<[u8; 16]>(&SystemRandom::new())
+        .map_err(|_| Error::other("no random numbers"))?
+        .expose();
+    let path = std::env::temp_dir().join(format!("sapwood-{:032x}", u128::from_ne_bytes(number)));
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }
@@ -364,6 +370,14 @@ impl Origin for Memory {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_temporary_file_is_for_this_user_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = super::temporary().unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
 
     #[test]
     fn a_file_that_is_begun_anew_is_waited_for() {
