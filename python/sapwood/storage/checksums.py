@@ -156,6 +156,6 @@ def write(path: str | os.PathLike[str], output: _native.Output | None = None) ->
     finally:
         native.close()
     target = beside(path)
-    with placed(target) as place:
+    with placed(target, path) as place:
         place.write_bytes(stored)
     return target

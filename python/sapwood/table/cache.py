@@ -21,7 +21,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,6 +29,8 @@ import numpy as np
 from sapwood import columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodWarning, stacklevel
+from sapwood.storage.placing import PARTIAL as _PARTIAL
+from sapwood.storage.placing import made_beside, opened, put
 from sapwood.table.identity import digest, identity_of, places_of, state_of
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     """A table, the numbers of fields, and a range of entries; the fields of parts that are joined are in one order."""
 
 _SUFFIX = ".column.arrow"
-_PARTIAL = ".partial"
 _LOCK = "lock"
 _FORM = 3
 """The number of the form in which columns are stored; another one is not used."""
@@ -172,7 +173,7 @@ class ColumnCache:
         """Return a column, in memory that is mapped and may be changed without changing the file; None if not there."""
         path = self._path(key)
         try:
-            with _opened(path) as file:
+            with opened(path) as file:
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
                 about = os.fstat(file.fileno())
                 is_verified = self._verified.get(key) == _state(about)
@@ -180,7 +181,7 @@ class ColumnCache:
                     with suppress(OSError):
                         os.utime(path)
                         about = os.fstat(file.fileno())
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):  # it may have the data of a file that this user may not read
             return None
         except (OSError, ValueError) as error:
             return self._drop(path, error)
@@ -197,18 +198,26 @@ class ColumnCache:
         what = f"the cached column {path} is damaged ({error}): the file that it was made from is read"
         warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
 
-    def put(self, found: Mapping[str, Column]) -> None:
-        """Keep columns, but those without a form here or larger than the cache; a failing disk is one warning."""
+    def put(self, found: Mapping[str, Column], origins: Mapping[str, str]) -> None:
+        """Keep columns, but those without a form here or larger than the cache; a failing disk is one warning.
+
+        Parameters
+        ----------
+        found
+            The columns by their keys.
+        origins
+            The local files that they are from: who may not read such a file may not read its columns.
+        """
         for key, column in found.items():
             try:
-                self._put(key, column)
+                self._put(key, column, origins.get(key))
             except OSError as error:
                 if not self._warned:
                     self._warned = True
                     what = f"columns are not kept in the cache {self.folder}: {error}"
                     warnings.warn(what, SapwoodWarning, stacklevel=stacklevel())
 
-    def _put(self, key: str, column: Column) -> None:
+    def _put(self, key: str, column: Column, origin: str | None) -> None:
         arrays: list[Array] = []
         shape = _shape(column, arrays)
         if shape is None:
@@ -218,13 +227,13 @@ class ColumnCache:
         if length > self.size or time.monotonic() < self._busy:
             return
         path = self._path(key)
-        beside = path.with_name(f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}")
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._locked():
             if path.exists():
                 return
             self._make_room(length)
-            file = beside.open("xb")
+            beside = made_beside(path, mode=0o666 if origin is None else 0o600)
+            file = beside.open("wb")
             hold(file)
         try:
             with file:
@@ -233,7 +242,7 @@ class ColumnCache:
                     os.posix_fallocate(file.fileno(), 0, length)
                 write(file)
                 file.flush()
-                beside.replace(path)
+                put(beside, path, origin)
             self._remove_inside(key)
         except BaseException:
             with suppress(OSError):  # the earlier error has more details
@@ -277,7 +286,7 @@ class ColumnCache:
 
     @contextmanager
     def _locked(self) -> Generator[None, None, None]:
-        with _opened(self.folder / _LOCK, "ab") as file:
+        with opened(self.folder / _LOCK, "ab") as file:
             if not hold(file, _TURN):
                 self._busy = time.monotonic() + _BUSY
                 raise TimeoutError(f"another process keeps {self.folder / _LOCK} locked")
@@ -341,18 +350,12 @@ def release(file: BinaryIO | int) -> None:
     fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _opened(path: Path, mode: Literal["rb", "ab"] = "rb") -> BinaryIO:
-    """Open a file, but no symbolic link; if it is a pipe, without waiting for the other end."""
-    more = os.O_NONBLOCK | os.O_NOFOLLOW
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | more, 0o666))
-
-
 def _is_held(path: Path) -> bool:
     """Return whether a process holds a file open to write to it."""
     import fcntl
 
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -480,12 +483,21 @@ class CachedFields:
         The ranges of entries of the parts that have some.
     names
         By the place of a field, its name in the cache for each of these parts.
+    origins
+        The local files of these parts; None for other files.
     """
 
-    def __init__(self, cache: ColumnCache, ranges: Sequence[Range], names: Mapping[int, Sequence[str]]) -> None:
+    def __init__(
+        self,
+        cache: ColumnCache,
+        ranges: Sequence[Range],
+        names: Mapping[int, Sequence[str]],
+        origins: Sequence[str | None],
+    ) -> None:
         self._cache = cache
         self._ranges = ranges
         self._names = names
+        self._origins = origins
 
     @staticmethod
     def of(parts: Sequence[Part]) -> CachedFields | None:
@@ -501,7 +513,8 @@ class CachedFields:
         names: dict[int, list[str]] = {}
         if len(named) == len(own) > 0:
             names = {place: [one[place] for one in named] for place in range(len(numbers))}
-        return CachedFields(cache, [(start, stop) for _, _, start, stop in parts], names)
+        origins = [getattr(part[0].file, "local_path", None) for part in parts]
+        return CachedFields(cache, [(start, stop) for _, _, start, stop in parts], names, origins)
 
     def found(self, without: set[int]) -> dict[int, Column]:
         """Return the columns that are there, by the places of their fields, but for some."""
@@ -532,12 +545,15 @@ class CachedFields:
     def keep(self, found: Mapping[int, Column]) -> None:
         """Keep columns that were read, by the places of their fields."""
         data: dict[str, Column] = {}
+        origins: dict[str, str] = {}
         for place, column in found.items():
             first = 0
-            for name, (start, stop) in zip(self._names.get(place, ()), self._ranges, strict=False):
+            parts = zip(self._names.get(place, ()), self._ranges, self._origins, strict=False)
+            for name, (start, stop), origin in parts:
                 whole = len(self._ranges) == 1
-                data[_key(name, start, stop)] = (
-                    column if whole else columns.cut_out(column, first, first + stop - start)
-                )
+                key = _key(name, start, stop)
+                data[key] = column if whole else columns.cut_out(column, first, first + stop - start)
+                if origin is not None:
+                    origins[key] = origin
                 first += stop - start
-        self._cache.put(data)
+        self._cache.put(data, origins)

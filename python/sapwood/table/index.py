@@ -23,7 +23,6 @@ import json
 import os
 import stat
 import struct
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from sapwood import _native, columns
 from sapwood.columns import Array, Column
 from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stacklevel
 from sapwood.storage.placing import INDEX as SUFFIX
+from sapwood.storage.placing import made_beside, put
 from sapwood.table.cache import hold, release
 from sapwood.table.identity import content_of, identity_of, places_of, state_of
 from sapwood.table.predicates import Predicate
@@ -709,8 +709,9 @@ def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any], out
     # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
     header, directories = _laid_out(parts, identity, len(header))
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
+    beside: Path | None = None
     try:
+        beside = made_beside(path, mode=0o600)
         with beside.open("wb") as file:
             file.write(_HEAD.pack(_MAGIC, len(header), _hash(header)) + header)
             file.writelines(directories)
@@ -718,10 +719,11 @@ def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any], out
                 file.writelines(part.blocks)
         # Some file systems flush the new file to the disk before it replaces another, which takes 20 ms.
         path.unlink(missing_ok=True)
-        beside.replace(path)
+        put(beside, path, str(path).removesuffix(SUFFIX))
     except BaseException as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+        if beside is not None:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise StorageError(f"cannot write the index {path}: {error}") from error
         raise

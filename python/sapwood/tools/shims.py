@@ -8,6 +8,7 @@ import glob
 import itertools
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -21,7 +22,8 @@ from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, Stora
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter, root_native
 from sapwood.objects.dates import unpack_datetime
 from sapwood.storage.locate import local_target, split_path
-from sapwood.storage.placing import forget, identity, same_file
+from sapwood.storage.placing import forget, identity, placed, same_file
+from sapwood.storage.placing import put as put_in_place
 from sapwood.storage.texts import read_text
 from sapwood.table.expressions import RootText
 from sapwood.tools.copying import Selection, changing, check_apart, copy, copy_within, make_all, remove
@@ -130,12 +132,14 @@ def hadd(
     # Objects that cannot be added are all written, as cycles. With several processes they must not differ.
     others: Others = "all" if jobs == 1 else "error"
     adding = append and there
-    output = f"{target}.adding" if adding else target
     try:
         # An addition by another process in the meantime would be lost.
-        with replacing(target) if adding else nullcontext(), _removed(output) if adding else nullcontext():
+        with (
+            replacing(target) if adding else nullcontext(),
+            placed(target) if adding else nullcontext(target) as output,
+        ):
             done = merge(
-                output,
+                str(output),
                 [target, *sources] if adding else sources,
                 compression=compression,
                 recluster=recluster,
@@ -148,23 +152,11 @@ def hadd(
                 trees=trees,
                 overwrite=force or adding,
             )
-            if adding:
-                Path(output).replace(target)
-                forget(target)
-                done.output = target
+        done.output = target
     except TargetTakenError as error:
         Path(error.kept).unlink(missing_ok=True)
         raise StorageError(f"{target} was created by another process in the meantime; run hadd again") from None
     yield from done.text()
-
-
-@contextmanager
-def _removed(path: str) -> Generator[None]:
-    """Remove a temporary file at the end of a block, if it is there."""
-    try:
-        yield
-    finally:
-        Path(path).unlink(missing_ok=True)
 
 
 def put(
@@ -266,11 +258,12 @@ def _recreated(file: str, recreate: bool) -> Generator[str]:
         yield file
         return
     real = os.path.realpath(file)  # a link stays one
-    output = f"{real}.{os.getpid()}.recreated"
-    with replacing(real), _removed(output):
-        yield output
-        if Path(output).exists():
-            Path(output).replace(real)
+    folder, name = os.path.split(real)
+    with replacing(real), tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder) as own:
+        output = Path(own) / name
+        yield str(output)
+        if output.exists():
+            put_in_place(output, real)
             forget(file)
 
 

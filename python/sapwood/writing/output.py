@@ -37,7 +37,7 @@ from sapwood.errors import (
     without_secrets,
 )
 from sapwood.storage.locate import is_url
-from sapwood.storage.placing import forget
+from sapwood.storage.placing import forget, made_beside, put
 from sapwood.storage.sources import local_path, user_path
 
 try:
@@ -302,7 +302,7 @@ def _place(native: _native.Output, path: str | None, beside: str | None, remote:
                 if beside in _NEW:
                     _place_new(beside, path)
                 else:
-                    Path(beside).replace(path)
+                    put(Path(beside), path)
             except OSError as error:
                 raise storage_error(path, error) from error
             forget(path)
@@ -385,6 +385,11 @@ class OutputFile:
     def file_path(self) -> str | None:
         """Path of the file, None for a stream."""
         return self._file_path
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether this process writes it beside its path, and moves it there when it is closed."""
+        return self._beside is not None and self._process == os.getpid()
 
     def give_up(self) -> tuple[_native.Output, str | None, str | None, RemoteTarget | None]:
         """Hand the file over to another owner; return the arguments it was made with."""
@@ -551,8 +556,11 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         check_target(path, regular=settings.atomic)
         if (writer := WRITING.get(os.path.realpath(path))) is not None and not writer.closed:
+            is_atomic = settings.atomic and writer.is_beside
             del writer
             gc.collect()  # closes unreferenced writers
+            if is_atomic and os.path.realpath(path) in WRITING:
+                raise StorageError(f"{path} is already open for writing; close the other writer first")
     elif not (hasattr(target, "seek") and hasattr(target, "write") and hasattr(target, "truncate")):
         raise TypeError(f"recreate takes a path or an object that can seek, not {target!r}")
     elif "a" in str(getattr(target, "mode", "")):
@@ -567,16 +575,15 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         if not overwrite and Path(path).exists():
             raise FileExistsError(f"{path} already exists")
         path = os.path.realpath(path)  # a link stays one
-        target = beside = f"{path}.{os.getpid()}.partial"
+        with storage_errors(path):
+            target = beside = str(made_beside(path))
         if overwrite:
-            _lock_replaced(path, beside)
+            with _absent_after(BaseException, beside):
+                _lock_replaced(path, beside)
         else:
             _NEW.add(beside)
     try:
-        with storage_errors(str(path or "")):
-            # A temporary file that exists already belongs to another writer.
-            own = beside if remote is not None or (beside is not None and not Path(beside).exists()) else None
-        with _absent_after(BaseException, own), storage_errors(str(path or "")):
+        with _absent_after(BaseException, beside), storage_errors(str(path or "")):
             native = _native.Output(
                 target,
                 # Without the folder, so that the bytes do not depend on it.

@@ -24,6 +24,7 @@ from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
 from sapwood.storage.locate import local_target
+from sapwood.storage.placing import made_beside, placed, put
 from sapwood.storage.sources import real_path
 from sapwood.table.query import Query
 from sapwood.table.scan import Kept, arrays_by_entry
@@ -200,14 +201,10 @@ def rewrite(
     output = Path(local_target(output))
     if any(real_path(source.path) == real_path(output) for source in dataset.sources):
         raise ArgumentError(f"{output} is one of the inputs")
-    beside = output.with_name(f"{output.name}.{os.getpid()}.partial")
     paths = {"inputs": [source.path for source in dataset.sources], "output": str(output)}
     if layout is None and tree is None and _whole(dataset):
-        try:
+        with placed(output) as beside:
             shutil.copyfile(dataset.sources[0].path, beside)
-            beside.replace(output)
-        finally:
-            beside.unlink(missing_ok=True)
         return {**paths, "copied": True}
     layout = layout or Layout()
     with contextlib.ExitStack() as stack:
@@ -225,6 +222,8 @@ def rewrite(
                     trees.setdefault(path, []).append(file[path])
                     holders.setdefault(path, []).append(file)
         _check_drop(layout.drop, trees)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        beside = made_beside(output)
         stack.callback(beside.unlink, missing_ok=True)
         # No program reads it before it is complete: committing each cluster would only leave holes.
         with sapwood.recreate(beside, compression=_file_codec(layout, trees), commit_every=None) as new:
@@ -249,7 +248,7 @@ def rewrite(
                 sums = [path for path in objects if can_be_added(written.classname_of(path)) and path not in lost]
                 _compare_sums(sums, [file for _, file in files], written)
             after = cost_of([written[path] for path in trees])
-        beside.replace(output)
+        put(beside, output)
     if all(source.tree is None for source in dataset.sources):  # otherwise the files have other trees
         before = dataclasses.replace(before, stored=sum(sizes))
         after = dataclasses.replace(after, stored=output.stat().st_size)

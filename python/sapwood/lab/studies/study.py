@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from sapwood.errors import ArgumentError, SapwoodError
 from sapwood.show.units import memory_size
 from sapwood.storage.locate import local_target
-from sapwood.storage.placing import placed_page
+from sapwood.storage.placing import opened, placed, placed_page
 from sapwood.storage.texts import read_text
 from sapwood.train.account.record import host, versions
 
@@ -354,9 +354,8 @@ class Study:
 
     def save(self) -> None:
         """Write the file, completely or not at all."""
-        beside = self.path.with_suffix(".partial")
-        beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
-        beside.replace(self.path)
+        with placed(self.path) as beside:
+            beside.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -366,7 +365,7 @@ def scratch(folder: str | os.PathLike[str], study: str) -> Generator[Path]:
     Folders of killed studies are also removed: their locks are free.
     """
     for old in Path(folder).glob(f"{study}-*/{_LOCK}"):
-        with contextlib.suppress(OSError), old.open("w") as file:
+        with contextlib.suppress(OSError), opened(old, "ab") as file:
             _lock(file.fileno())
             shutil.rmtree(old.parent)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f"{study}-") as made, (Path(made) / _LOCK).open("w") as file:

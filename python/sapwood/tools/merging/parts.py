@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import stat
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
@@ -43,7 +44,11 @@ def merge_in_parts(
     groups = [list(paths[start : start + size]) for start in range(0, len(paths), size)]
     if folder.exists() and not resume:
         raise ArgumentError(f"{folder} is left from an earlier merge: resume it with --resume, or remove the folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or (os.name != "nt" and about.st_uid != os.getuid()):
+        raise StorageError(f"{folder} belongs to another user, or is a link: remove it, or choose another output")
     with _alone(folder, target):
         return _merge_groups(
             target, folder, groups, settings, jobs, size, resume, tell, len(paths), overwrite=overwrite

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ArgumentError, SapwoodWarning, StorageError, stacklevel, without_secrets
+from sapwood.storage.placing import made_beside
 from sapwood.storage.sources import real_path, user_path
 from sapwood.train.data.dataset import Dataset, Source
 from sapwood.train.execution.identity import digest, identity_of_task
@@ -169,12 +170,11 @@ class Checkpoint:
         StorageError
             The file cannot be written.
         """
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        beside: Path | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-            beside.unlink(missing_ok=True)
-            with os.fdopen(os.open(beside, flags, 0o600), "w+b") as file:
+            beside = made_beside(self.path, mode=0o600)
+            with beside.open("w+b") as file:
                 file.write(_MAGIC + bytes(SIZE))
                 dump((_VERSION, self._identity, state), file)
                 file.flush()
@@ -192,8 +192,9 @@ class Checkpoint:
         except OSError as error:
             raise StorageError(f"checkpoint {self.path} cannot be written: {error}") from error
         finally:
-            with suppress(OSError):  # the earlier error has more details
-                beside.unlink(missing_ok=True)
+            if beside is not None:
+                with suppress(OSError):  # the earlier error has more details
+                    beside.unlink(missing_ok=True)
         self._last = time.monotonic()
 
     def remove(self) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from sapwood.errors import StorageError
+from sapwood.storage.placing import made_beside
 from sapwood.storage.sources import user_path
 
 KEY_FILE = "SAPWOOD_CHECKPOINT_KEY"
@@ -93,9 +94,9 @@ def _read(path: Path) -> bytes:
 def _make(path: Path) -> None:
     """Create a key. If several processes create one at the same time, one succeeds and all use its key."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    beside = made_beside(path, mode=0o600)
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with beside.open("wb") as file:
             file.write(secrets.token_bytes(SIZE))
             file.flush()
             os.fsync(file.fileno())

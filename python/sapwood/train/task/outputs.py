@@ -21,7 +21,7 @@ import numpy as np
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
 from sapwood.files.kinds import SUMMARY, TABLES
-from sapwood.storage.placing import forget
+from sapwood.storage.placing import claim, forget, opened, placed, put
 from sapwood.storage.sources import real_path
 from sapwood.train.data.dataset import Dataset, is_url
 from sapwood.train.execution.checkpoint import check_folder
@@ -329,6 +329,7 @@ class Writer:
         with ExitStack() as undone:
             if not path.exists():  # otherwise a part that cannot be opened may be that of another run
                 undone.callback(path.unlink, missing_ok=True)
+            claim(path, 0o600 if (self._folder / output.path).exists() else 0o666)
             file = sapwood.recreate(path, **options)  # pyright: ignore[reportArgumentType]
             undone.callback(path.unlink, missing_ok=True)
             undone.callback(_close_somehow, file)
@@ -431,7 +432,7 @@ class Writer:
             file = self._files.pop(key)[0]
             summary.write(file)
             file.close()
-            parts[0].replace(target)
+            put(parts[0], target)
             forget(target)
         else:
             self._close(key)
@@ -492,7 +493,7 @@ def _locked(target: Path) -> Generator[None]:
     path = target.with_name(f".{target.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        file = path.open("ab")
+        file = opened(path, "ab")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -651,13 +652,12 @@ def _fields(rows: Foreign) -> list[str]:
 
 def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
     """Write the entries of all parts and a summary to one file, with the codecs, branches and clusters of the first."""
-    beside = target.with_name(f".{target.name}.{os.getpid()}.joined")
     trees = [_trees(part) for part in parts]
     first = next((place for place, names in enumerate(trees) if names), 0)
     for part, names in zip(parts, trees, strict=True):
         if names and names != trees[first]:
             raise ArgumentError(f"{part} has the trees {', '.join(names)}, {parts[first]} {', '.join(trees[first])}")
-    try:
+    with placed(target) as beside:
         if parts:
             shutil.copyfile(parts[first], beside)
         # The file is not read before it is complete: a commit after each cluster would only leave gaps.
@@ -671,11 +671,6 @@ def _join(parts: Sequence[Path], target: Path, summary: Summary) -> None:
                         for columns in _entries(source[name]):
                             tree.extend(columns)
             summary.write(file)
-        beside.replace(target)
-        forget(target)
-    finally:
-        with suppress(OSError):  # the earlier error has more details
-            beside.unlink(missing_ok=True)
 
 
 def _trees(path: Path) -> set[str]:
