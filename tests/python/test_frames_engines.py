@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from test_frames_index import CLUSTER, DATA, ENTRIES
 
 import sapwood
 from sapwood import cli
-from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError
+from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError, SapwoodWarning
 from sapwood.frames.expressions import NumberColumn, names_in, of_arrow, of_polars
 from sapwood.table.predicates import UNKNOWN
+from sapwood.tools import sql as tools_sql
 
 duckdb = pytest.importorskip("duckdb", reason="needs DuckDB (pip install sapwood[frames])")
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
@@ -500,6 +502,83 @@ def test_sql_on_the_command_line(path: Path, capsys: pytest.CaptureFixture[str])
     for wrong in (["SELECT x FROM events", f"events={path}"], ["SELECT 1", str(path)], ["SELECT 1", f"a b={path}"]):
         assert cli.main(["sql", *wrong]) == 2
     assert "cannot run the query" in capsys.readouterr().err
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> str:
+    """Make a table with names that differ in case."""
+    kept = np.arange(5)
+    path = tmp_path / "cases.root"
+    inner = ak.zip({"x": kept, "X": kept * 10})
+    columns = {"pt": kept * 1.0, "PT": kept * 10, "Pt": kept * 100, "PT_1": -kept, "n": kept, "r": inner, "Q": kept}
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("t", ak.Array(columns))
+    return f"{path}:t"
+
+
+@pytest.mark.parametrize(
+    "sql, hint",
+    [
+        ("SELECT PT FROM e", "takes 'PT' for 'pt'; name the other column 'PT_1'"),
+        ('SELECT n FROM e WHERE "Pt" > 2', "takes 'Pt' for 'pt'; name the other column 'Pt_2'"),
+        ("SELECT pT FROM e", "takes 'pT' for 'pt'"),
+        ("SELECT sum(PT) FROM e", "takes 'PT'"),
+        ("SELECT a.n FROM e AS a JOIN e AS b ON a.n = b.Pt", "takes 'Pt'"),
+        ("SELECT count(*) FROM e AS a JOIN e AS b USING (PT)", "takes 'PT'"),
+        ("SELECT n FROM e ORDER BY PT DESC", "takes 'PT'"),
+        ("SELECT PT_1 FROM e", "takes 'PT_1' for 'PT'; name the other column 'PT_1_1'"),
+        ("SELECT r.X FROM e", "fields of a record 'x', 'X': DuckDB takes 'X' for 'x'"),
+        ("SELECT 'é', PT FROM e", "takes 'PT'"),
+    ],
+)
+def test_sql_refuses_names_that_duckdb_takes_for_others(cases: str, sql: str, hint: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(hint)):
+        tools_sql.query(sql, {"e": [cases]})
+    with pytest.raises(ArgumentError, match=re.escape(hint)):
+        tools_sql.query(sql.replace("FROM e", f"FROM '{cases}'").replace("JOIN e", f"JOIN '{cases}'"), {})
+
+
+@pytest.mark.parametrize(
+    "sql, value",
+    [
+        ("SELECT pt FROM e WHERE n = 2", 2),
+        ("SELECT pt_2 FROM e WHERE n = 2", 200),
+        ("SELECT PT_1_1 FROM e WHERE N = 2", -2),
+        ("SELECT q FROM e WHERE n = 2 AND 'PT' <> 'Pt' -- PT", 2),
+        ("SELECT r.x FROM e WHERE n = 2", 2),
+    ],
+)
+def test_sql_finds_names_that_are_clear(cases: str, sql: str, value: float) -> None:
+    assert list(tools_sql.query(sql, {"e": [cases]})[1]) == [(value,)]
+
+
+def test_sql_shows_all_columns_whose_names_differ_in_case(cases: str) -> None:
+    names, rows = tools_sql.query("SELECT * FROM e WHERE n = 2", {"e": [cases]})
+    assert names == ["pt", "PT_1", "Pt_2", "PT_1_1", "n", "r", "Q"]
+    assert list(rows) == [(2.0, 20, 200, -2, 2, {"x": 2, "X": 20}, 2)]
+
+
+def test_datasets_warn_of_names_that_duckdb_may_take_for_others(cases: str) -> None:
+    events = sapwood.dataset(cases)
+    for sql in ("SELECT PT FROM events", "SELECT n FROM events WHERE Pt > 2", "SELECT sum(pt) FROM events"):
+        with pytest.warns(SapwoodWarning, match="the columns pt, PT, Pt differ only in case"):
+            query(events, sql)
+    with pytest.warns(SapwoodWarning, match="records in the column r have the fields x, X"):
+        query(events, "SELECT r.X FROM events")
+    assert query(events, "SELECT Pt_2, n, q FROM events WHERE n = 2") == [(200, 2, 2)]
+    assert events.to_table(columns=["pt", "PT"], filter=pc.field("Pt") > 200)["PT"].to_pylist() == [30, 40]
+
+
+def test_polars_and_datafusion_distinguish_names_by_case(cases: str) -> None:
+    lazy = sapwood.scan_polars(cases)
+    assert lazy.filter(pl.col("PT") > 20).select("pt", "Pt").collect().rows() == [(3.0, 300), (4.0, 400)]
+    datafusion = pytest.importorskip("datafusion", reason="needs DataFusion (pip install datafusion)")
+    context = datafusion.SessionContext()
+    context.register_dataset("events", sapwood.dataset(cases))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SapwoodWarning)  # of DuckDB
+        found = context.sql('SELECT "Pt", pt FROM events WHERE "PT" > 20 ORDER BY pt').to_pydict()
+    assert found == {"Pt": [300, 400], "pt": [3.0, 4.0]}
 
 
 _UNREAD = """

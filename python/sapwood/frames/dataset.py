@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import pyarrow.fs
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, StorageError, near_it, without_secrets
 from sapwood.files.many import check_options
+from sapwood.frames.case import warn_of_case
 from sapwood.frames.expressions import names_in, of_arrow
 from sapwood.frames.source import FIRST_STEPS, PIECE, FrameSource
 from sapwood.storage.locate import Files
@@ -148,6 +150,8 @@ class _Scannable:
 
     _source: FrameSource
     _filter: Foreign
+    warns_of_case = True
+    """Whether to warn of names that DuckDB may have taken for others, which differ in case."""
 
     def _scanner(
         self,
@@ -203,6 +207,9 @@ class _Scannable:
         ArgumentError
             The filter is not an expression, or there is no such option.
         """
+        if self.warns_of_case and "duckdb" in sys.modules:
+            named = set() if filter is None else names_in(filter) or set()
+            warn_of_case(self._source.schema(), sorted({*(_names(columns) if columns else ()), *named}))
         return self._scanner("scanner", columns, filter, False, options)
 
     def to_batches(self, *given: Foreign, **scanned: Foreign) -> Iterator[Any]:
