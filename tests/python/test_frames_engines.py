@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,10 @@ from test_frames_index import CLUSTER, DATA, ENTRIES
 import sapwood
 from sapwood import cli
 from sapwood.errors import ArgumentError, ArgumentTypeError, MissingFileError, SapwoodWarning
+from sapwood.files import many
+from sapwood.files.many import KeptTables
 from sapwood.frames.expressions import NumberColumn, names_in, of_arrow, of_polars
+from sapwood.storage.locate import Located
 from sapwood.table.predicates import UNKNOWN
 from sapwood.tools import sql as tools_sql
 
@@ -199,6 +203,63 @@ def test_a_file_of_the_same_size_and_time_is_opened_again(tmp_path: Path, kind: 
             overwrite(add)
             for _ in range(2):
                 assert tree["x"].array(library="np").sum() == 499_500 + 1000 * add
+
+
+def opened(path: Path, kept: KeptTables) -> tuple[Located, Any]:
+    """Open a table as a scan does, and keep it open."""
+    located = Located(str(path), "t", None)
+    tree = sapwood.open(f"{path}:t")
+    kept.lend(located, many._state_of(str(path)), tree)  # pyright: ignore[reportPrivateUsage]
+    assert kept.give_back(tree)
+    return located, tree
+
+
+def test_a_table_that_another_thread_opened_meanwhile_stays_open(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, kept = tmp_path / "own.root", KeptTables(4)
+    shutil.copy(path, own)
+    located, first = opened(own, kept)
+    state_of = many._state_of  # pyright: ignore[reportPrivateUsage]
+    second: list[Any] = []
+
+    def look(source: object) -> Any:
+        found = state_of(source)
+        if not second:
+            # Another thread, before this one goes on.
+            second.append(None)
+            shutil.copy(path, tmp_path / "new.root")
+            (tmp_path / "new.root").replace(own)
+            thread = threading.Thread(target=lambda: second.append((kept.take(located), opened(own, kept)[1])))
+            thread.start()
+            thread.join()
+        return found
+
+    monkeypatch.setattr(many, "_state_of", look)
+    taken = kept.take(located)
+    assert second[1][0] is None and first.file.closed
+    assert taken is second[1][1] and not taken.file.closed
+
+
+def test_a_table_that_is_being_taken_is_not_closed_by_a_scan_that_is_collected(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{number}.root" for number in range(2)]
+    for one in files:
+        shutil.copy(path, one)
+    kept = KeptTables(1)
+    other, tree = opened(files[1], kept)
+    assert kept.take(other) is tree
+    located, first = opened(files[0], kept)
+    closed = type(first.file).closed
+
+    def collected(file: Any) -> Any:
+        monkeypatch.undo()
+        kept.give_back(tree)
+        return closed.fget(file)
+
+    monkeypatch.setattr(type(first.file), "closed", property(collected))
+    assert kept.take(located) is first and not first.file.closed
 
 
 def test_only_some_tables_stay_open(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,7 @@ class KeptTables:
         self._lent: dict[int, _Kept] = {}
         # A scan that is collected while a table is taken gives its own back.
         self._lock = locks.reentrant_lock()
+        self._taking = False
         self._process = os.getpid()
         weakref.finalize(self, _close_all, self._free)
 
@@ -84,16 +85,24 @@ class KeptTables:
         """Return the open table, or None."""
         if isinstance(located.file, HasFields) or not (state := _state_of(located.file)):
             return None
-        wanted = str(located.file), located.inside, state
+        wanted = str(located.file), located.inside
         with self._lock:
             if self._process != os.getpid():
                 # Do not use open files of the parent process.
                 self._free.clear()
+                self._lent.clear()
                 self._process = os.getpid()
-            same = [one for one in self._free if one[:2] == wanted[:2]]
-            found = next((one for one in same if one[:3] == wanted and not one.table.file.closed), None)
-            for one in same if found is None else [found]:
-                self._free.remove(one)
+            self._taking = True
+            try:
+                same = [one for one in self._free if one[:2] == wanted]
+                found = _usable(same, state)
+                if found is None and same:
+                    # Another thread may have opened a new file there after this one had looked.
+                    found = _usable(same, _state_of(located.file))
+                for one in same if found is None else [found]:
+                    self._free.remove(one)
+            finally:
+                self._taking = False
             if found is not None:
                 self._lent[id(found.table)] = found
         if found is None:
@@ -117,7 +126,10 @@ class KeptTables:
             if one is None or has_friends:
                 return False
             self._free.append(one)
-            gone = [self._free.pop(0)] if len(self._free) > self._most else []
+            gone: list[_Kept] = []
+            # What `take` looks at on this thread stays.
+            while len(self._free) > self._most and not self._taking:
+                gone.append(self._free.pop(0))
         _close_all(gone)
         return True
 
@@ -135,6 +147,11 @@ def is_tree(item: object) -> bool:
     if not item.fields and not isinstance(item, Table):
         raise ArgumentTypeError(f"a tree is expected, not a {item.words.field}: pass the tree\n{item.location}")
     return True
+
+
+def _usable(tables: list[_Kept], state: _State | None) -> _Kept | None:
+    """Return an open table whose file had this state."""
+    return next((one for one in tables if one.state == state and not one.table.file.closed), None)
 
 
 def _close_all(tables: list[_Kept]) -> None:
