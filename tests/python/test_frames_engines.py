@@ -513,6 +513,127 @@ def test_filters_of_duckdb_give_the_same_as_in_memory(path: Path, table: Any, tr
     assert query(sapwood.dataset(f"{path}:t"), sql) == query(table, sql)
 
 
+_KINDS = ("u1", "u2", "u4", "u8", "i1", "i4", "i8", "f4")
+
+
+@pytest.fixture(scope="module")
+def extremes(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Make zones with small values, and with the smallest and the largest values of each type; return the entries."""
+    path = tmp_path_factory.mktemp("extremes") / "file.root"
+    rng = np.random.default_rng(1)
+    with sapwood.recreate(path, index=True) as file:
+        table = file.mktree("t", {**{kind: kind for kind in _KINDS}, "n": "i4"})
+        for zone in range(12):
+            columns: dict[str, Any] = {"n": np.arange(10) + 10 * zone}
+            for kind in _KINDS:
+                own = np.iinfo(kind if kind != "f4" else "i2")
+                low, high = [(0, 0), (0, 4), (own.max - 4, own.max), (own.min, own.min + 4), (100, 120), (0, 1)][
+                    zone % 6
+                ]
+                columns[kind] = rng.integers(low, high, 10, np.dtype(own.dtype), endpoint=True).astype(kind)
+            table.extend(columns)
+            file.file.commit()
+    events = sapwood.dataset(f"{path}:t")
+    return events, sapwood.scan_polars(f"{path}:t"), events.to_table()
+
+
+_CONSTANTS = (
+    -1,
+    0,
+    1,
+    3,
+    127,
+    -128,
+    255,
+    -255,
+    65_535,
+    2**31,
+    -(2**31),
+    2**32 - 1,
+    2**63 - 1,
+    -(2**63),
+    0.5,
+    -0.5,
+    1e10,
+)
+_CASTS = ("Int8", "UInt8", "Int32", "UInt32", "Int64", "UInt64", "Float32", "Float64")
+
+
+def changed_in_polars(of: Any, how: str, constant: Any, kind: str) -> Any:
+    return {
+        "-": lambda: -of, "abs": of.abs, "x-c": lambda: of - constant, "c-x": lambda: constant - of,
+        "//": lambda: of // (constant or 1), "%": lambda: of % (constant or 1),
+        "cast": lambda: of.cast(getattr(pl, kind)), "try": lambda: of.cast(getattr(pl, kind), strict=False),
+        "<<": lambda: of * 2, "": lambda: of,
+    }[how]()  # fmt: skip
+
+
+def changed_in_arrow(of: Any, how: str, constant: Any, kind: str) -> Any:
+    to = getattr(pa, kind.lower())()
+    return {
+        "-": lambda: pc.negate(of), "abs": lambda: pc.abs(of), "x-c": lambda: of - constant,
+        "c-x": lambda: pc.scalar(constant) - of, "//": lambda: of / (constant or 1),
+        "%": lambda: pc.negate_checked(of), "cast": lambda: of.cast(to), "try": lambda: of.cast(to, safe=False),
+        "<<": lambda: pc.shift_left(of, 1), "": lambda: of,
+    }[how]()  # fmt: skip
+
+
+def changed_in_sql(of: str, how: str, constant: Any, kind: str) -> str:
+    to = {"Int8": "TINYINT", "Int32": "INTEGER", "Int64": "BIGINT", "Float32": "FLOAT", "Float64": "DOUBLE"}
+    to |= {f"U{name}": f"U{sql}" for name, sql in to.items() if name.startswith("Int")}
+    return {
+        "-": f"(-{of})", "abs": f"abs({of})", "x-c": f"({of} - ({constant}))", "c-x": f"(({constant}) - {of})",
+        "//": f"({of} // ({constant or 1}))", "%": f"({of} % ({constant or 1}))", "cast": f"CAST({of} AS {to[kind]})",
+        "try": f"TRY_CAST({of} AS {to[kind]})", "<<": f"({of} << 1)", "": of,
+    }[how]  # fmt: skip
+
+
+def outcome(work: Callable[[], Any]) -> Any:
+    """Return the result of a query, None for an error of the engine."""
+    try:
+        return work()
+    except (pa.ArrowException, ValueError, pl.exceptions.PolarsError, duckdb.Error, OverflowError):
+        return None
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(_KINDS),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(("-", "abs", "x-c", "c-x", "//", "%", "cast", "try", "<<", "")),
+            st.sampled_from(_CONSTANTS),
+            st.sampled_from(_CASTS),
+        ),
+        max_size=2,
+    ),
+    operation=st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+    value=st.sampled_from(_CONSTANTS),
+)
+def test_no_entry_is_lost_by_arithmetic_at_the_limits_of_types(
+    extremes: Any, name: str, steps: Any, operation: str, value: Any
+) -> None:
+    events, lazy, table = extremes
+    column, field, sql = pl.col(name), pc.field(name), name
+    for step in steps:
+        column = changed_in_polars(column, *step)
+        field = outcome(lambda step=step, field=field: changed_in_arrow(field, *step)) if field is not None else None
+        sql = changed_in_sql(sql, *step)
+    condition = compared(column, operation, pl.lit(value))
+    expected = outcome(lambda: list(pl.from_arrow(table).filter(condition)["n"]))
+    if expected is not None:
+        assert lazy.filter(condition).collect()["n"].to_list() == expected
+    if field is not None:
+        condition = compared(field, operation, pc.scalar(value))
+        expected = outcome(lambda: list(pl.from_arrow(table.filter(condition))["n"]))
+        if expected is not None:
+            assert events.to_table(columns=["n"], filter=condition)["n"].to_pylist() == expected
+    text = f"SELECT n FROM events WHERE {sql} {operation.replace('==', '=')} ({value}) ORDER BY n"
+    expected = outcome(lambda: query(table, text))
+    if expected is not None:
+        assert query(events, text) == expected
+
+
 def test_conditions_that_are_not_understood_are_declined() -> None:
     numbers = {(name,): NumberColumn(name, "int32") for name in ("x", "y")}
     for expression in (
