@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import struct
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +20,10 @@ from numpy.testing import assert_array_equal
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, LimitError, UnsupportedError
+from sapwood.objects import efficiency as efficiencies
 from sapwood.objects.axis import TAxis
 from sapwood.objects.histogram import Histogram, Profile
+from sapwood.table import special
 
 STANDARD = Path(__file__).parent.parent / "golden" / "objects" / "standard.root"
 with sapwood.open(STANDARD) as _file:
@@ -355,3 +358,32 @@ def test_markup_in_titles_and_labels_is_shown_as_text(tmp_path: Path) -> None:
         for name in "hc":
             shown = file[name]._repr_html_()
             assert "<script" not in shown and "&lt;script&gt;alert(1)" in shown and "<svg" in shown
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["clopper-pearson", "mid-p"])
+def test_intervals_of_many_different_bins_take_seconds(name: str) -> None:
+    choice = np.random.default_rng(1)
+    total = choice.integers(1, 100_000, 40_000).astype(float)
+    passed = np.floor(total * choice.random(40_000))
+    began = time.process_time()
+    low, high = efficiencies._INTERVALS[name](total, passed, 0.68)  # pyright: ignore[reportPrivateUsage]
+    assert time.process_time() - began < 25
+    assert ((low <= passed / total) & (passed / total <= high)).all()
+    # The variance of a rate is close to that of the normal approximation.
+    many = (passed > 1000) & (total - passed > 1000)
+    width = 2 * 0.99446 * np.sqrt(passed * (total - passed) / total**3)
+    np.testing.assert_allclose((high - low)[many], width[many], rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("p", "a", "b", "want"),
+    [
+        (0.5, 1.0, 1.0, 0.5), (0.16, 1.0, 5.0, 1 - 0.84**0.2), (0.16, 5.0, 1.0, 0.16**0.2), (0.5, 0.01, 1.0, 0.5**100),
+        (0.84, 3e6, 2e6, 0.600217874952), (0.16, 2.5, 1e6, 1.0327830740929084e-06), (0.999, 20.0, 0.5, 0.9999999602),
+    ],
+)  # fmt: skip
+def test_quantiles_of_the_beta_distribution(p: float, a: float, b: float, want: float) -> None:
+    found = special.beta_quantile(p, np.array([a]), np.array([b]))
+    np.testing.assert_allclose(found, want, rtol=1e-8)
+    np.testing.assert_allclose(special.beta_cdf(found, np.array([a]), np.array([b])), p, rtol=1e-6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import lgamma
 from statistics import NormalDist
 
 import numpy as np
@@ -13,6 +12,7 @@ from sapwood.objects.axis import TAxis
 from sapwood.objects.basic import TNamed
 from sapwood.objects.histogram import Array, Histogram
 from sapwood.objects.model import behavior, place_of
+from sapwood.table.special import beta_cdf, beta_density, beta_quantile, beta_start, log_beta, solve
 
 # Status bits of TEfficiency.
 _BAYESIAN, _MODE, _SHORTEST, _BIN_PRIOR, _WEIGHTS = (1 << bit for bit in range(14, 19))
@@ -21,49 +21,10 @@ _OPTIONS = (
     "clopper-pearson", "normal", "wilson", "agresti-coull", "feldman-cousins", "jeffreys", "uniform", "bayesian",
     "mid-p",
 )  # fmt: skip
-_HALVINGS = 64
-_TERMS = 300
-_MOST_BINS = 50_000
-"""Maximum number of different bins for which an interval is found by halving."""
+_MOST_BINS = 500_000
+"""Maximum number of different bins for which an interval is found step by step."""
 _LARGEST = 100_000
 """Maximum number of events in a bin for a Feldman-Cousins interval, which tries each number that could have passed."""
-
-
-def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
-    """Return the regularised incomplete beta function I_x(a, b), by its continued fraction (DLMF 8.17.22)."""
-    swap = x > (a + 1) / (a + b + 2)
-    a, b, x = np.where(swap, b, a), np.where(swap, a, b), np.where(swap, 1 - x, x)
-    log_beta = np.vectorize(lambda p, q: lgamma(p) + lgamma(q) - lgamma(p + q), otypes=[float])(a, b)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta) / a
-    # Lentz's method, from the front.
-    tiny = 1e-300
-    c, d = np.ones_like(x), 1 - (a + b) * x / (a + 1)
-    d = 1 / np.where(np.abs(d) < tiny, tiny, d)
-    value = d.copy()
-    for m in range(1, _TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d, c = 1 + term * d, 1 + term / c
-            d = 1 / np.where(np.abs(d) < tiny, tiny, d)
-            c = np.where(np.abs(c) < tiny, tiny, c)
-            factor = c * d
-            value *= factor
-        if np.all(np.abs(factor - 1) < 1e-15):
-            break
-    found = np.where(x <= 0, 0.0, front * value)
-    return np.where(swap, 1 - found, found)
-
-
-def _solve(falls_below: Callable[[Array], Array], shape: tuple[int, ...]) -> Array:
-    """Find by halving where a condition stops to hold between 0 and 1."""
-    low, high = np.zeros(shape), np.ones(shape)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        below = falls_below(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
 
 
 def _for_each(solve: Callable[[Array, Array], Array], first: Array, second: Array) -> Array:
@@ -81,7 +42,7 @@ def _for_each(solve: Callable[[Array, Array], Array], first: Array, second: Arra
 
 
 def _beta_quantile(p: float, a: Array, b: Array) -> Array:
-    return _for_each(lambda a, b: _solve(lambda x: _beta_cdf(x, a, b) < p, a.shape), a, b)
+    return _for_each(lambda a, b: beta_quantile(p, a, b), a, b)
 
 
 def _clopper_pearson(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
@@ -113,23 +74,23 @@ def _agresti_coull(total: Array, passed: Array, level: float) -> tuple[Array, Ar
     return mode - delta, mode + delta
 
 
+def _mid_p_end(p: float, total: Array, passed: Array) -> Array:
+    """Return the rates at which more than the observed number, and half of that number, have the probability `p`."""
+    some, missed = np.maximum(passed, 1e-12), np.maximum(total - passed, 1e-12)
+    pairs = [(one, other, log_beta(one, other)) for one, other in ((some, missed + 1), (some + 1, missed))]
+
+    def rising(x: Array, places: Array) -> tuple[Array, Array]:
+        mine = [tuple(column[places] for column in pair) for pair in pairs]
+        values, slopes = ([function(x, *pair) for pair in mine] for function in (beta_cdf, beta_density))
+        return (values[0] + values[1]) / 2, (slopes[0] + slopes[1]) / 2
+
+    return solve(p, rising, beta_start(p, some + 0.5, missed + 0.5))
+
+
 def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     tail = (1 - level) / 2
-
-    def probability(p: Array) -> Array:
-        """Return the probability of more than the observed number, plus half the probability of that number."""
-        at_least = _beta_cdf(p, np.maximum(passed, 1e-12), total - passed + 1)
-        more = _beta_cdf(p, passed + 1, np.maximum(total - passed, 1e-12))
-        at_least = np.where(passed <= 0, 1.0, at_least)
-        return (at_least + np.where(passed >= total, 0.0, more)) / 2
-
-    return _solve(lambda p: probability(p) < tail, total.shape), _solve(
-        lambda p: probability(p) < 1 - tail, total.shape
-    )
-
-
-def _mid_p_of_all(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
-    low, high = (_for_each(lambda n, k, end=end: _mid_p(n, k, level)[end], total, passed) for end in (0, 1))
+    low, high = (_for_each(lambda n, k, p=p: _mid_p_end(p, n, k), total, passed) for p in (tail, 1 - tail))
+    low[passed <= 0], high[passed >= total] = 0.0, 1.0
     return low, high
 
 
@@ -177,7 +138,7 @@ def _feldman_cousins(total: Array, passed: Array, level: float) -> tuple[Array, 
 
 _INTERVALS = {
     "clopper-pearson": _clopper_pearson, "normal": _normal, "wilson": _wilson, "agresti-coull": _agresti_coull,
-    "feldman-cousins": _feldman_cousins, "mid-p": _mid_p_of_all,
+    "feldman-cousins": _feldman_cousins, "mid-p": _mid_p,
 }  # fmt: skip
 
 
