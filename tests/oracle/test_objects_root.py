@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import uproot
 from agreement import difference, numbered
-from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
+from objects_expected import check_buffered, check_curve, check_regions, check_shape, check_standard, check_versions
 
 import recipes
 import sapwood
@@ -66,6 +66,13 @@ def test_fills_in_buffers(root_python: Path, tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "buffered.root") as file:
         for name, want in expected.items():
             check_buffered(file[name], want)
+
+
+def test_bins_that_are_polygons(root_python: Path, tmp_path: Path) -> None:
+    subprocess.run([root_python, "-W", "ignore", RECIPES / "polygons.py", tmp_path], check=True, timeout=100)
+    with sapwood.open(tmp_path / "polygons.root") as file:
+        for name, want in json.loads((tmp_path / "polygons.json").read_text()).items():
+            check_regions(file[name], want)
 
 
 def test_functions_of_fits(root_python: Path, tmp_path: Path) -> None:

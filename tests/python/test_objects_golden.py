@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from objects_expected import check_buffered, check_curve, check_shape, check_standard, check_versions
+from objects_expected import check_buffered, check_curve, check_regions, check_shape, check_standard, check_versions
 
 import sapwood
 from sapwood.errors import UnsupportedError
@@ -17,6 +17,7 @@ GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 STANDARD: dict[str, Any] = json.loads((GOLDEN / "standard.json").read_text())
 BUFFERED: dict[str, Any] = json.loads((GOLDEN / "buffered.json").read_text())
 FUNCTIONS: dict[str, Any] = json.loads((GOLDEN / "functions.json").read_text())
+POLYGONS: dict[str, Any] = json.loads((GOLDEN / "polygons.json").read_text())
 SHAPES: dict[str, dict[str, Any]] = json.loads((GOLDEN / "shapes.json").read_text())
 
 
@@ -47,6 +48,12 @@ def test_all_ways_of_streaming(filename: str, name: str) -> None:
 def test_fills_in_buffers(name: str) -> None:
     with sapwood.open(GOLDEN / "buffered.root") as file:
         check_buffered(file[name], BUFFERED[name])
+
+
+@pytest.mark.parametrize("name", POLYGONS)
+def test_bins_that_are_polygons(name: str) -> None:
+    with sapwood.open(GOLDEN / "polygons.root") as file:
+        check_regions(file[name], POLYGONS[name])
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

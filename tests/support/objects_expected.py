@@ -44,6 +44,18 @@ def check_histogram(h: Any, want: Expected) -> None:
         assert_allclose(in_roots_order(h.counts(flow=True)), want["effective"], rtol=1e-12)
 
 
+def check_regions(h: Any, want: Expected) -> None:
+    """Contents, errors and effective entries of bins that are polygons. ROOT has NaN as the error of empty bins."""
+    assert_allclose(h.values(flow=True), want["contents"], rtol=1e-12)
+    assert_allclose(h.errors(flow=True), [error or 0.0 for error in want["errors"]], rtol=1e-12)
+    for what in ("values", "errors", "variances", "counts"):
+        assert_array_equal(getattr(h, what)(), getattr(h, what)(flow=True)[9:])
+    assert_allclose(h.variances(), np.square(h.errors()))
+    assert h.kind == ("MEAN" if "effective" in want else "COUNT")
+    if "effective" in want:
+        assert_allclose(h.counts(), [number or 0.0 for number in want["effective"]], rtol=1e-12)
+
+
 def check_buffered(h: Any, want: Expected) -> None:
     """Be as ROOT has it once it emptied the buffer in which the fills were written."""
     assert_allclose(in_roots_order(h.values(flow=True)), want["contents"], rtol=1e-12)

@@ -397,6 +397,61 @@ class TH2Poly(Histogram):
         raise UnsupportedError(f"{self!r} has polygons as bins, which boost-histogram does not have")
 
 
+@behavior("TProfile2Poly")
+class Profile2Poly(TH2Poly):
+    """A profile whose bins are polygons: for each bin, the mean and the spread of another quantity."""
+
+    @property
+    def kind(self) -> str:
+        """The content of the bins: ``"MEAN"``."""
+        return "MEAN"
+
+    def _of_bins(self, member: str, flow: bool) -> Array:
+        bins = [*present(self, "fOverflowBins"), *self.bins] if flow else self.bins
+        return np.array([one.member(member) for one in bins], dtype=np.float64)
+
+    def values(self, flow: bool = False) -> Array:
+        """Return the means of the bins in one dimension.
+
+        Parameters
+        ----------
+        flow
+            Include the nine regions around the bins, as for `TH2Poly.values`.
+        """
+        return self._of_bins("fAverage", flow)
+
+    def counts(self, flow: bool = False) -> Array:
+        """Return the effective numbers of entries: (sum of weights)² / (sum of squared weights).
+
+        Parameters
+        ----------
+        flow
+            Include the nine regions around the bins.
+        """
+        weights, squares = self._of_bins("fSumw", flow), self._of_bins("fSumw2", flow)
+        return np.divide(weights**2, squares, out=np.zeros(len(weights)), where=squares > 0)
+
+    def errors(self, flow: bool = False) -> Array:
+        """Return the errors of the means: the spread, divided by √`counts` unless the error mode is the spread.
+
+        ROOT knows no other error modes of this class. Empty bins have the error 0.
+
+        Parameters
+        ----------
+        flow
+            Include the nine regions around the bins.
+        """
+        spread = self._of_bins("fError", flow)
+        if self.member("fErrorMode") == 1:  # kERRORSPREAD
+            return spread
+        counts = self.counts(flow)
+        return np.divide(spread, np.sqrt(counts), out=np.zeros(len(counts)), where=counts > 0)
+
+    def variances(self, flow: bool = False) -> Array:
+        """Return the squares of the errors; parameters as in `errors`."""
+        return np.square(self.errors(flow))
+
+
 @behavior("TProfile")
 class Profile(Histogram):
     """A profile: for each bin, the mean and the spread of another quantity.
@@ -492,7 +547,8 @@ class Profile(Histogram):
         filled = weights != 0
         found = np.zeros(len(weights))
         if mode == "g":
-            found[filled] = 1.0 / np.sqrt(weights[filled])
+            with np.errstate(invalid="ignore"):  # sums of weights may be negative
+                found[filled] = 1.0 / np.sqrt(weights[filled])
             return found
         spread = np.zeros(len(weights))
         spread[filled] = np.sqrt(np.abs(square[filled] - mean[filled] ** 2))
