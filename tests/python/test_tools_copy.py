@@ -23,6 +23,7 @@ from sapwood.tools import copying, shims
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
+from sapwood.tools.drawing import histogram_of
 from sapwood.tools.merging import merger
 from sapwood.tools.shims import hadd
 from sapwood.writing.output import replacing
@@ -594,3 +595,36 @@ def test_a_url_is_not_taken_for_a_local_path(
     assert "cannot write to http://me:***@127.0.0.1:9/out.root: this writes local files only" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["events.root"]
     assert main(["merge", f"file://{tmp_path}/out.root", sample]) == 0 and (tmp_path / "out.root").exists()
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Return a file with a tree of lists of several kinds."""
+    with sapwood.recreate(tmp_path / "odd.root") as file:
+        file["t"] = {
+            "x": ak.Array([[2.0, 1.0], [], [3.0]]),
+            "n": np.arange(3), "w": np.ones(3), "v": np.arange(6.0).reshape(3, 2)
+        }  # fmt: skip
+    return tmp_path / "odd.root"
+
+
+@pytest.mark.parametrize("cut", ["ak.firsts(x) > 1", "first(x) > 1", "min(x) > 0"])
+def test_entries_without_a_value_of_the_cut_are_not_copied(odd: Path, tmp_path: Path, cut: str) -> None:
+    chosen = Selection(cut=cut)
+    assert copy(f"{odd}:t", tmp_path / "a.root", selection=chosen) == {"t": 2}
+    split(f"{odd}:t", str(tmp_path / "part{}.root"), entries=1, selection=chosen)
+    found = [sapwood.open(path)["t"]["n"].array().to_list() for path in sorted(tmp_path.glob("part*.root"))]
+    assert [one for part in found for one in part] == [0, 2]
+
+
+@pytest.mark.parametrize("cut", ["w[...,None] > 0", "x[...,None] > 5", "v > 1"])
+def test_a_cut_of_more_dimensions_than_the_values_is_an_error(odd: Path, cut: str) -> None:
+    with sapwood.open(odd) as file, pytest.raises(ArgumentError, match="the cut does not fit 'n'"):
+        file["t"].arrays(["n"], cut)
+
+
+@pytest.mark.parametrize(("expression", "weight"), [("x", "v"), ("v", "x"), ("n", "v")])
+def test_a_weight_of_other_lists_than_the_values_is_an_error(odd: Path, expression: str, weight: str) -> None:
+    pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
+    with pytest.raises(ArgumentError, match=f"the weight '{weight}' does not fit '{expression}'"):
+        histogram_of(f"{odd}:t", expression, weight=weight)

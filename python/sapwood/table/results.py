@@ -207,11 +207,11 @@ class _Work:
         except (ValueError, TypeError) as error:  # records, strings
             text = f" {node.expression.text!r}" if isinstance(node, Formula) else ""
             raise ArgumentError(f"the cut{text} needs bools or numbers: {error}") from error
-        if mask.layout.is_numpy:
+        if mask.layout.is_numpy and mask.ndim == 1:
             return np.asarray(mask.layout.data)
         import awkward as ak
 
-        if mask.layout.is_option and mask.layout.content.is_numpy:
+        if mask.layout.is_option and mask.layout.content.is_numpy and mask.ndim == 1:
             # A missing value is not true: Awkward Array would return a missing entry for it.
             return np.asarray(ak.fill_none(mask, False))
         # A mask of lists of one size would return a flat array, without the lists of each entry.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, first_line
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.show.chart import LARGEST, Axis, Chart, Map, charts_of
@@ -135,7 +135,10 @@ def fill_from(
             flat = _flat(values)
             filled.fill(flat[~np.isnan(flat)] if flat.dtype.kind == "f" else flat)
             continue
-        values, weights = ak.broadcast_arrays(*aligned([values, arrays[weight]]))
+        try:
+            values, weights = ak.broadcast_arrays(*aligned([values, arrays[weight]]))
+        except ValueError as error:
+            raise ArgumentError(f"the weight {weight!r} does not fit {expression!r}: {first_line(error)}") from None
         flat, weights = _flat(values), _flat(weights)
         there = ~np.isnan(flat) if flat.dtype.kind == "f" else np.ones(len(flat), dtype=bool)
         filled.fill(flat[there], weight=weights[there])

@@ -627,10 +627,13 @@ class RewrittenTree:
         for name, expression in self._define.items():
             columns[name] = arrays_by_entry(part, [expression], None, start, stop)[expression]
         if self._cut is not None:
+            import awkward as ak
+
             found = arrays_by_entry(part, [self._cut], None, start, stop)[self._cut]
             if found.ndim != 1:
                 raise ArgumentError(f"the cut {self._cut!r} has no single value for each entry\n{part.location}")
-            kept = np.asarray(found, np.bool_)
+            # A missing value does not pass.
+            kept = np.asarray(found if isinstance(found, np.ndarray) else ak.fill_none(found, False), np.bool_)
             for name in columns:
                 columns[name] = columns[name][kept]
         return columns
