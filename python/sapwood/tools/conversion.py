@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from sapwood.errors import (
     ArgumentError,
     MissingPackageError,
     SapwoodError,
+    SapwoodWarning,
     StorageError,
     UnsupportedError,
     UnsupportedTypeError,
@@ -32,6 +34,7 @@ from sapwood.writing.collected import Collections, data_fields, writable
 from sapwood.writing.columns import (
     NOT_IN_AWKWARD,
     check_names_once,
+    check_rounding,
     has_rounded,
     plain_arrow,
     to_column,
@@ -301,8 +304,41 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
         with csv.open_csv(source, convert_options=texts) as first:
             batch = first.read_next_batch()
         whole = [name for name in reals if all(map(_WHOLE.fullmatch, map(str, batch.column(name).to_pylist())))]
-        options.column_types = dict.fromkeys(whole, pa.uint64())
-    return (_of_arrow(batch) for batch in stack.enter_context(csv.open_csv(source, convert_options=options)))
+        reals = [name for name in reals if name not in whole]
+        options.column_types = dict.fromkeys(whole, pa.uint64()) | dict.fromkeys(reals, pa.string())
+    batches = stack.enter_context(csv.open_csv(source, convert_options=options))
+    return (_of_arrow(_with_reals(batch, reals, source)) for batch in batches)
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def _with_reals(batch: Foreign, names: Sequence[str], source: str) -> Foreign:
+    """Return a batch with columns of texts as real numbers.
+
+    Raises
+    ------
+    UnsupportedError
+        A number is an integer that would be rounded, or is beyond the range of floats.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for name in names:
+        texts = compute.call_function("utf8_trim_whitespace", [batch.column(name)])
+        missing = compute.call_function("is_in", [texts], compute.SetLookupOptions(pa.array(_NO_VALUE)))
+        texts = compute.call_function("if_else", [missing, pa.scalar(None, pa.string()), texts])
+        reals = texts.cast(pa.float64())
+        values = np.asarray(reals.fill_null(0.0))
+        for place in np.flatnonzero(np.abs(values) >= 1 << 53).tolist():
+            text, value = texts[place].as_py(), float(values[place])
+            rounded = math.isfinite(value) and _INTEGER.fullmatch(text) and int(text) != int(value)
+            if rounded or (math.isinf(value) and any(letter.isdigit() for letter in text)):
+                raise UnsupportedError(
+                    f"{source}: column {name!r} has {text}, which no 64-bit number beside its other values holds"
+                )
+        batch = batch.set_column(batch.schema.get_field_index(name), name, reals)
+    return batch
 
 
 def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
@@ -324,10 +360,19 @@ def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:
                 columns[name] = ak.Array(np.asarray(values, np.uint64))
         return ak.zip(columns, depth_limit=1)
     for name in array.fields:
-        values = (row.get(name) for row in rows) if has_rounded(ak.to_layout(array[name])) else ()
-        if any(isinstance(value, int) and abs(value) > 1 << 53 for value in values):
-            raise UnsupportedError(f"{source}: {name!r} has integers beyond 2**53 beside fractions, which round them")
+        if has_rounded(ak.to_layout(array[name])):
+            try:
+                check_rounding(row.get(name) for row in rows)
+            except ArgumentError as error:
+                raise UnsupportedError(f"{source}: {name!r}: {error}") from None
     return array
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is beyond the range of 64-bit floats")
+    return value
 
 
 def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterator[Foreign]:
@@ -346,7 +391,7 @@ def _json_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterat
         rows: list[Any] = []
         for number, line in lines():
             try:
-                rows.append(json.loads(line))
+                rows.append(json.loads(line, parse_float=_real))
             except (ValueError, RecursionError) as error:
                 raise ArgumentError(f"{source}, line {number}: not JSON: {error}") from None
             if not isinstance(rows[-1], dict):
@@ -423,7 +468,13 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
         tree = file.mkrntuple(name, fields(empty), **options)
 
     def write(batch: Foreign) -> int:
-        tree.extend(fields(batch))
+        with warnings.catch_warnings():
+            # Types are those of the first batch.
+            warnings.filterwarnings("error", ".* lose their fractions", SapwoodWarning)
+            try:
+                tree.extend(fields(batch))
+            except SapwoodWarning as error:
+                raise UnsupportedError(f"the first entries have whole numbers, later ones do not: {error}") from None
         return len(batch)
 
     return write

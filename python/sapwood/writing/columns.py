@@ -292,7 +292,7 @@ def _exact(array: np.ndarray[Any, Any], data: list[Any]) -> np.ndarray[Any, Any]
         return array
     numbers = np.asarray(data, object)
     if not all(isinstance(one, (int, np.integer, np.bool_)) for one in numbers.flat):
-        _check_rounding(numbers.flat)
+        check_rounding(numbers.flat)
         return array
     integers = [int(one) for one in numbers.flat]
     if min(integers) < 0 or max(integers).bit_length() > 64:
@@ -300,7 +300,7 @@ def _exact(array: np.ndarray[Any, Any], data: list[Any]) -> np.ndarray[Any, Any]
     return numbers.astype(np.uint64)
 
 
-def _check_rounding(values: Iterable[Any]) -> None:
+def check_rounding(values: Iterable[Any]) -> None:
     """Refuse integers, in lists of any depth, that 64-bit floats cannot hold."""
     for value in values:
         if isinstance(value, (int, np.integer)):
@@ -309,9 +309,9 @@ def _check_rounding(values: Iterable[Any]) -> None:
                     f"these values cannot be written: {value} would be rounded, because other values are floats"
                 )
         elif isinstance(value, Mapping):
-            _check_rounding(cast_type("Mapping[Any, Any]", value).values())
+            check_rounding(cast_type("Mapping[Any, Any]", value).values())
         elif isinstance(value, (list, tuple)):
-            _check_rounding(cast_type("list[Any]", value))
+            check_rounding(cast_type("list[Any]", value))
 
 
 def has_rounded(layout: Foreign) -> bool:
@@ -524,7 +524,7 @@ def _from_iterable(data: Iterable[Any], missing: bool = False) -> Column:
         except (RuntimeError, ValueError, TypeError) as again:
             raise ArgumentError(f"these values cannot be written: {first_line(again)}") from error
     if has_rounded(layout):
-        _check_rounding(values)
+        check_rounding(values)
     return _from_layout(layout, missing=missing)
 
 
