@@ -161,6 +161,32 @@ def check_kind(name: str, value: object, kind: type | tuple[type, ...], words: s
         raise ArgumentTypeError(f"{name} is {words}, not {value!r}")
 
 
+def check_text(name: str, text: object) -> None:
+    """Refuse an argument that is not a string, or that has lone surrogates.
+
+    Raises
+    ------
+    ArgumentError
+        It is no valid text.
+    """
+    check_kind(name, text, str, "a string")
+    encoded(str(text), name)
+
+
+def encoded(text: str, name: str) -> bytes:
+    """Return a text as UTF-8.
+
+    Raises
+    ------
+    ArgumentError
+        It has lone surrogates.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name}: {text!r} is not valid Unicode: {error.reason}") from None
+
+
 class MissingPackageError(ArgumentError, ModuleNotFoundError):
     """The request needs a Python package that is not installed; the message says how to install it."""
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError
-from sapwood.writing.objects import NewObject, Object, histogram_of, to_object
+from sapwood.errors import ArgumentError, ArgumentTypeError, check_kind
+from sapwood.writing.columns import cast
+from sapwood.writing.objects import NewObject, Object, doubles, histogram_of, numbers, to_object
 
 _LOOKS = {
     "fLineColor": 1, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1000,
@@ -26,6 +27,7 @@ _PARAMETERS = {"bool": "bool", "int32": "int", "int64": "long", "float32": "floa
 
 def TObjString(text: str) -> NewObject:  # noqa: N802 - ROOT's name
     """Make a string."""
+    check_kind("the text of a TObjString", text, str, "a string")
     return NewObject("TObjString", "Collectable string class", {"fString": text})
 
 
@@ -47,12 +49,18 @@ def TParameter(value: Foreign, dtype: str | None = None) -> NewObject:  # noqa: 
     Raises
     ------
     ArgumentError
-        There is no parameter of that type.
+        There is no parameter of that type, or it cannot hold the value.
     """
-    kind = np.asarray(value).dtype.name if dtype is None else dtype
-    if kind not in _PARAMETERS:
+    number = numbers(value, "the value of a TParameter")
+    if number.ndim:
+        raise ArgumentTypeError(f"the value of a TParameter is a single number, not {value!r}")
+    kind: object = number.dtype.name if dtype is None else dtype
+    if not isinstance(kind, str) or kind not in _PARAMETERS:
         raise ArgumentError(f"parameters are of {', '.join(_PARAMETERS)}, not of {kind}")
-    plain = np.asarray(value).astype(kind).item()
+    try:
+        plain = cast(number.reshape(1), kind, "").item()
+    except ArgumentError:
+        raise ArgumentError(f"a TParameter of {kind} cannot hold {value!r}") from None
     return NewObject(f"TParameter<{_PARAMETERS[kind]}>", "", {"fVal": plain})
 
 
@@ -61,6 +69,7 @@ def TList(items: Iterable[Foreign]) -> NewObject:  # noqa: N802
 
     Those without a name of their own are named ``item0``, ``item1``, ...
     """
+    check_kind("the content of a TList", items, Iterable, "several objects")
     found: list[Object] = []
     for place, item in enumerate(items):
         name = f"item{place}"
@@ -95,22 +104,24 @@ def TGraph(  # noqa: N802
     Raises
     ------
     ArgumentError
-        The arrays are of different lengths, or not one-dimensional.
+        The arrays are of different lengths, or not one-dimensional, or have values that are not exact as doubles.
     """
-    points = {"fX": x, "fY": y}
+    points = _coordinates({"fX": x, "fY": y})
+    count = len(points["fX"])
     if isinstance(ex, tuple) or isinstance(ey, tuple) or bends is not None:
         classname = "TGraphAsymmErrors"
-        points |= _lows_and_highs({"X": ex, "Y": ey}, x)
+        errors = _lows_and_highs({"X": ex, "Y": ey}, count)
         if bends is not None:
             classname = "TGraphBentErrors"
-            ends = _lows_and_highs(dict(zip("XY", bends, strict=True)), x)
-            points |= {f"{name}d": values for name, values in ends.items()}
+            of_x, of_y = _pair(bends, "bends")
+            ends = _lows_and_highs({"X": of_x, "Y": of_y}, count)
+            errors |= {f"{name}d": values for name, values in ends.items()}
     elif ex is not None or ey is not None:
         classname = "TGraphErrors"
-        points |= {"fEX": _or_zero(ex, x), "fEY": _or_zero(ey, x)}
+        errors = {"fEX": _or_zero(ex, count), "fEY": _or_zero(ey, count)}
     else:
-        classname = "TGraph"
-    return NewObject(classname, title, _LOOKS | _UNBOUND | _points(points))
+        classname, errors = "TGraph", {}
+    return NewObject(classname, title, _LOOKS | _UNBOUND | _points(points | _coordinates(errors)))
 
 
 def TGraph2D(  # noqa: N802
@@ -128,46 +139,67 @@ def TGraph2D(  # noqa: N802
     Raises
     ------
     ArgumentError
-        The arrays are of different lengths, or not one-dimensional.
+        The arrays are of different lengths, or not one-dimensional, or have values that are not exact as doubles.
     """
-    points = {"fX": x, "fY": y, "fZ": z}
-    errors = {"X": ex, "Y": ey, "Z": ez}
-    classname = "TGraph2D"
-    if any(isinstance(error, tuple) for error in errors.values()):
+    points = _coordinates({"fX": x, "fY": y, "fZ": z})
+    count = len(points["fX"])
+    given = {"X": ex, "Y": ey, "Z": ez}
+    classname, errors = "TGraph2D", dict[str, Any]()
+    if any(isinstance(error, tuple) for error in given.values()):
         classname = "TGraph2DAsymmErrors"
-        points |= _lows_and_highs(errors, x)
-    elif any(error is not None for error in errors.values()):
+        errors = _lows_and_highs(given, count)
+    elif any(error is not None for error in given.values()):
         classname = "TGraph2DErrors"
-        points |= {f"fE{axis}": _or_zero(error, x) for axis, error in errors.items() if not isinstance(error, tuple)}
+        errors = {f"fE{axis}": _or_zero(error, count) for axis, error in given.items() if not isinstance(error, tuple)}
     drawn = {"fNpx": 40, "fNpy": 40, "fMaxIter": 100000, "fMargin": 0.1, "fZout": 0.0}
-    return NewObject(classname, title, _LOOKS | _UNBOUND | drawn | _points(points))
+    return NewObject(classname, title, _LOOKS | _UNBOUND | drawn | _points(points | _coordinates(errors)))
 
 
 def TMultiGraph(graphs: Iterable[NewObject], *, title: str = "") -> NewObject:  # noqa: N802
     """Make a set of graphs that are drawn together; they are named ``graph0``, ``graph1``, ..."""
-    found = [graph.named(f"graph{place}") for place, graph in enumerate(graphs)]
+    check_kind("the content of a TMultiGraph", graphs, Iterable, "several graphs")
+    found: list[Object] = []
+    given: Iterable[Foreign] = graphs
+    for place, graph in enumerate(given):
+        if not isinstance(graph, NewObject) or not graph.classname.startswith("TGraph"):
+            raise ArgumentTypeError(f"a TMultiGraph has graphs that sapwood.new makes, not {graph!r}")
+        found.append(graph.named(f"graph{place}"))
     return NewObject("TMultiGraph", title, {"fGraphs": ("TList", {"@items": found}), **_UNBOUND})
 
 
-def _lows_and_highs(errors: Mapping[str, Foreign], x: ArrayLike) -> dict[str, ArrayLike]:
+def _lows_and_highs(errors: Mapping[str, Foreign], count: int) -> dict[str, Any]:
     """Return the members for lower and upper errors of each axis."""
-    members: dict[str, ArrayLike] = {}
+    members = dict[str, Any]()
     for axis, error in errors.items():
-        low, high = error if isinstance(error, tuple) else (error, error)
-        members |= {f"fE{axis}low": _or_zero(low, x), f"fE{axis}high": _or_zero(high, x)}
+        low, high = _pair(error, f"e{axis.lower()}") if isinstance(error, tuple) else (error, error)
+        members |= {f"fE{axis}low": _or_zero(low, count), f"fE{axis}high": _or_zero(high, count)}
     return members
 
 
-def _or_zero(error: ArrayLike | None, x: ArrayLike) -> ArrayLike:
-    return np.zeros(len(np.asarray(x))) if error is None else error
+def _pair(value: Foreign, name: str) -> tuple[Any, Any]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise ArgumentError(f"{name} of a graph is a tuple of two items, not {value!r}")
+    return value[0], value[1]  # pyright: ignore[reportUnknownVariableType]
 
 
-def _points(arrays: dict[str, ArrayLike]) -> dict[str, Any]:
-    found = {name: np.ascontiguousarray(values, np.float64) for name, values in arrays.items()}
-    shapes = {values.shape for values in found.values()}
-    if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-        raise ArgumentError(f"coordinates are arrays of one dimension and one length, not of {sorted(shapes)}")
-    return found | {"fNpoints": len(found["fX"])}
+def _or_zero(error: ArrayLike | None, count: int) -> ArrayLike:
+    return np.zeros(count) if error is None else error
+
+
+def _coordinates(arrays: Mapping[str, Foreign]) -> dict[str, NDArray[np.float64]]:
+    """Return members as doubles of one dimension."""
+    found = {name: doubles(values, f"{name} of a graph") for name, values in arrays.items()}
+    for name, values in found.items():
+        if values.ndim != 1:
+            raise ArgumentError(f"{name} of a graph is an array of one dimension, not of {values.ndim}")
+    return found
+
+
+def _points(arrays: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    lengths = {name: len(values) for name, values in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        raise ArgumentError(f"the coordinates of a graph are of one length, not {lengths}")
+    return {**arrays, "fNpoints": lengths["fX"]}
 
 
 def TH(data: Foreign, kind: str, title: str | None = None) -> NewObject:  # noqa: N802

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Optional, Union
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 
 import sapwood
+import sapwood.new as new
 from sapwood.errors import ArgumentError, SapwoodError, StorageError
 from sapwood.tools import differences
+from sapwood.writing import identify
+from sapwood.writing.interpret import as_TGraph
 from sapwood.writing.output import OutputFile
 
 NO_COLUMNS = [None, object(), len, float, 2**70, 1, ak.Array([{"x": 1}])[0], {"x": None}, [1, object()], ["\ud800"]]
@@ -173,3 +179,202 @@ def test_an_option_of_new_files_for_an_update(tmp_path: Path, option: str) -> No
         with pytest.raises(ArgumentError, match="make the index of the updated file with sapwood stats --index"):
             sapwood.update(path, **options)
     assert path.read_bytes() == before
+
+
+ODD_PARAMETERS: list[tuple[Any, Any]] = [
+    (2**40, "int32"), (1.5, "int32"), (float("nan"), "int32"), (float("inf"), "int64"), (float("nan"), "bool"),
+    (2, "bool"), (-1, "bool"), (2**53 + 1, "float64"), (1e300, "float32"), (2**63, None), (2**64, None),
+    (2**64, "int64"), ("1", "int32"), (b"1", "int32"), ("", "bool"), (None, "float64"), (1j, "float64"), ([1, 2], None),
+    ([[1], [1, 2]], None), ([1], "int32"), (np.datetime64("2020-01-01"), "int64"), (object(), "int32"), (1, ["x"]),
+    (1, "int8"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "dtype"), ODD_PARAMETERS)
+def test_a_parameter_holds_its_value_or_is_refused(value: Any, dtype: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"TParameter|parameters are of"):
+        new.TParameter(value, dtype)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "kind"),
+    [
+        (True, None, "bool"),
+        (1, "bool", "bool"),
+        (2.0, "int32", "int"),
+        (-(2**63), None, "long"),
+        (0.1, "float32", "float"),
+    ],
+)
+def test_a_parameter_of_each_type(value: Any, dtype: Any, kind: str) -> None:
+    made = new.TParameter(value, dtype)
+    assert made.classname == f"TParameter<{kind}>"
+    assert made.model.member("fVal") == (np.float32(value) if kind == "float" else value)
+
+
+ODD_POINTS: list[Any] = [
+    [1j, 2], ["a", "b"], ["1", "2"], [None, 1], np.array([1, "a"], object), 1, None, [[1], [1, 2]], [[1, 2]], [1],
+    [2**53 + 1, 1], [10**400, 1], np.ma.array([1, 2], mask=[True, False]), np.array(["2020", "2021"], "M8[Y]"), {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("points", ODD_POINTS, ids=repr)
+def test_points_of_graphs_are_numbers_that_doubles_hold(points: Any) -> None:
+    two = [1.0, 2.0]
+    makers: list[Callable[[], Any]] = [
+        lambda: new.TGraph(points, two), lambda: new.TGraph(two, points), lambda: new.TGraph2D(two, two, points),
+        lambda: as_TGraph({"x": two, "y": points}),
+    ]  # fmt: skip
+    if points is not None:
+        makers += [
+            lambda: new.TGraph(two, two, ex=points), lambda: new.TGraph(two, two, ey=(two, points)),
+            lambda: new.TGraph2D(two, two, two, ez=points), lambda: new.TGraph(two, two, bends=((two, two), points)),
+        ]  # fmt: skip
+    for make in makers:
+        with pytest.raises(ArgumentError, match="of a graph"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "options", [{"ex": ([1.0],)}, {"ex": ([1.0], [1.0], [1.0])}, {"bends": 1}, {"bends": (1, 2, 3)}, {"title": 5}]
+)
+def test_errors_of_graphs_are_pairs(options: Any) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(options))):
+        new.TGraph([1.0], [1.0], **options)
+
+
+@pytest.mark.parametrize("items", [5, None, [5], [None], ["a"], [np.array([1])], new.TGraph([1.0], [1.0])], ids=repr)
+def test_sets_of_graphs_have_graphs(items: Any) -> None:
+    with pytest.raises(ArgumentError, match="TMultiGraph"):
+        new.TMultiGraph(items)
+    with pytest.raises(ArgumentError, match="TMultiGraph"):
+        new.TMultiGraph([new.TObjString("a")])  # pyright: ignore[reportArgumentType]
+
+
+LONE = "a\ud800"
+
+
+def _tree(file: Any, **options: Any) -> None:
+    file.mktree("t", {"x": "int32"}, **options)
+
+
+PLACES: list[Callable[[Any], Any]] = [
+    lambda file: file.update({"a": LONE}),
+    lambda file: file.update({LONE: "a"}),
+    lambda file: file.update({"a": new.TNamed(LONE)}),
+    lambda file: file.update({"a": new.TNamed("a", LONE)}),
+    lambda file: file.update({"a": new.TList([LONE])}),
+    lambda file: file.update({"a": new.TList([new.TNamed("a", LONE)])}),
+    lambda file: file.update({"a": new.TGraph([1.0], [1.0], title=LONE)}),
+    lambda file: file.update({"a": new.TMultiGraph([], title=LONE)}),
+    lambda file: file.update({"a": new.TH(np.histogram([1.0]), "D", LONE)}),
+    lambda file: file.update({"a": (*np.histogram([1.0]), LONE)}),
+    lambda file: file.update({"a": hist.Hist(hist.axis.Regular(2, 0, 1, label=LONE))}),
+    lambda file: file.update({"a": hist.Hist(hist.axis.Regular(2, 0, 1), name=LONE)}),
+    lambda file: file.update({"a": as_TGraph({"x": [1.0], "y": [1.0]}, xAxisLabel=LONE)}),
+    lambda file: file.update({"a": identify.to_TAxis("x", LONE, 1, 0, 1)}),
+    lambda file: file.mkdir("a", LONE),
+    lambda file: file.mkdir(LONE),
+    lambda file: _tree(file, title=LONE),
+    lambda file: _tree(file, titles={"x": LONE}),
+    lambda file: file.mktree("t", {LONE: "int32"}),
+    lambda file: file.mktree("t", {"x": LONE}),
+    lambda file: file.mkrntuple("t", {"x": "int32"}, description=LONE),
+    lambda file: file.mkrntuple("t", {LONE: "int32"}),
+    lambda file: file.mkrntuple("t", {"x": LONE}),
+    lambda file: sapwood.recreate(io.BytesIO(), title=LONE),
+]
+
+
+@pytest.mark.parametrize("write", PLACES, ids=range(len(PLACES)))
+def test_texts_with_lone_surrogates_are_refused(tmp_path: Path, write: Callable[[Any], Any]) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        with pytest.raises(ArgumentError, match=r"\\ud800"):
+            write(file)
+        assert file.keys() == []
+
+
+@pytest.mark.parametrize("name", [None, 1, b"x", ("a",)], ids=repr)
+def test_names_of_objects_are_strings(tmp_path: Path, name: Any) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        calls: list[Callable[[], Any]] = [
+            lambda: file.update({name: "a"}), lambda: file.update({name: new.TNamed("a")}), lambda: file[name],
+            lambda: file.__delitem__(name), lambda: file.mkdir(name), lambda: file.mktree(name, {"x": "int32"}),
+            lambda: file.mkrntuple(name, {"x": "int32"}),
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(ArgumentError, match="the name of an object is a string"):
+                call()
+        with pytest.raises(ArgumentError, match="source is a directory of an open file"):
+            file.copy_from(name)
+
+
+@pytest.mark.parametrize("members", [{"fEntries": 1j}, {"fEntries": 2**70}, {"fEntries": [object()]}])
+def test_members_of_histograms_have_types_of_their_class(members: Any) -> None:
+    sums: dict[str, Any] = dict.fromkeys(("fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"), 0.0)
+    others: dict[str, Any] = {"fSumw2": None, "fXaxis": identify.to_TAxis("x", "", 2, 0, 1)}
+    with pytest.raises(SapwoodError):
+        file = sapwood.recreate(io.BytesIO())
+        file["h"] = identify.to_TH1x("h", "", np.zeros(4), **{**sums, **others, **members})
+    with pytest.raises(ArgumentError, match="the contents of a TH1"):
+        identify.to_TH1x("h", "", [1j, 2, 3, 4], **{**sums, **others})  # pyright: ignore[reportArgumentType]
+
+
+@dataclasses.dataclass
+class Inner:
+    """A class of one field."""
+
+    k: int
+
+
+FIELDS: list[tuple[Any, Any]] = [
+    (dict[int, int], {1.5: 1}), (dict[int, int], {1: 1.5}), (list[int], [1, 2.5]), (list[list[int]], [[1.5]]),
+    (set[int], {1.5}), (frozenset[int], frozenset({1.5})), (set[int], [1, 1]), (set[str], {1}), (set[Any], {1, "a"}),
+    (dict[str, list[int]], {"a": [1.5]}), (list[dict[int, int]], [{1.5: 1}]), (Inner, Inner(1.5)),  # pyright: ignore[reportArgumentType]
+    (list[Inner], [Inner(1), 5]), (Inner, None), (int, 1.5), (int, 2**64), (int, float("nan")), (int, "1"), (int, None),
+    (bool, 2), (bool, "x"), (float, "1.5"), (float, None), (float, 1j), (float, 2**53 + 1),
+    (list[float], [2**53 + 1, 0.5]),
+    (str, 5), (str, None), (str, b"a"), (str, LONE), (list[int], None), (list[int], 5), (list[int], "ab"),
+    (list[str], "ab"), (list[str], [5]), (list[int], [None]), (list[int], [[1], [2]]), (list[list[int]], [1]),
+    (dict[int, int], [1]), (dict[int, int], None), (dict[str, int], {1: 1}), (np.int32, 2**40), (np.int32, 1.5),
+    (np.float32, 1e300), (Annotated[int, "int8"], 300), (Annotated[float, "Double32_t[0, 1, 8]"], 2.0),
+    (Annotated[int, "bogus"], 1), ("nope", 1), (np.ndarray, ["a"]), (object, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "value"), FIELDS, ids=repr)
+def test_fields_of_dataclasses_hold_their_values_or_are_refused(tmp_path: Path, kind: Any, value: Any) -> None:
+    made: Any = dataclasses.make_dataclass("A", [("m", kind)])
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        for write in (lambda: file.update({"a": made(value)}), lambda: file.mkrntuple("t", [made(value)])):
+            with pytest.raises(SapwoodError, match=r"^(branch ')?A"):
+                write()
+        assert file.keys() == []
+
+
+@pytest.mark.parametrize("value", [1.5, "1.5"])
+def test_variants_keep_values_that_one_of_their_types_holds(tmp_path: Path, value: Any) -> None:
+    made: Any = dataclasses.make_dataclass("A", [("m", Union[int, float, str])])  # noqa: UP007
+    some: Any = dataclasses.make_dataclass("B", [("m", Optional[int])])  # noqa: UP045
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file.mkrntuple("t", [made(1), made(value)])
+        with pytest.raises(ArgumentError, match=r"B\.m"):
+            file.mkrntuple("u", [some(value)])
+    with sapwood.open(tmp_path / "a.root") as read:
+        assert read["t"]["m"].array().to_list() == [1, value]
+
+
+@pytest.mark.parametrize("kind", ["map<int, int>", "set<int>"])
+def test_keys_and_items_of_sets_do_not_lose_their_fractions(tmp_path: Path, kind: str) -> None:
+    values = [[(1.5, 1)]] if kind.startswith("map") else [[1.5]]
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        tree = file.mktree("t", {"m": kind})
+        with pytest.raises(ArgumentError, match=r"cannot hold 1\.5"):
+            tree.extend({"m": values})
+
+
+def test_a_filter_that_is_no_regular_expression_is_named(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["a"] = "b"
+    with sapwood.open(tmp_path / "a.root") as read, pytest.raises(ArgumentError, match="not a regular expression"):
+        read.keys(filter_name="/(/")

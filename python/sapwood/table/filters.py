@@ -49,7 +49,10 @@ class Filter:
                 flags = re.RegexFlag(0)
                 for flag in regex[2]:
                     flags |= getattr(re, flag.upper())
-                self._tests.append(re.compile(regex[1], flags).match)
+                try:
+                    self._tests.append(re.compile(regex[1], flags).match)
+                except re.error as error:
+                    raise ArgumentError(f"{regex[1]!r} is not a regular expression: {error}") from None
             elif re.search(_GLOB, wanted):
                 self._tests.append(lambda name: fnmatchcase(name, wanted))
             else:

@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError
+from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError, check_kind
+from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.objects.model import Model
 from sapwood.table.filters import Filter, NameFilter, Rename, no_filter, renaming
 from sapwood.writing.columns import chunks_of, is_table
+from sapwood.writing.listing import parts_of
 from sapwood.writing.objects import NewObject, renamed, to_object
 from sapwood.writing.shapes import value_of
 from sapwood.writing.tables import TableDirectory
 from sapwood.writing.types import is_form
 
 if TYPE_CHECKING:
-    from sapwood.files.directory import ReadOnlyDirectory, ReadOnlyKey
+    from sapwood.files.directory import ReadOnlyKey
 
 
 class WritableDirectory(TableDirectory):
@@ -127,7 +129,7 @@ class WritableDirectory(TableDirectory):
             directory, name = self._parent(where)
             native.write_value(directory._number, name, "", shape, column)
         else:
-            last = where.strip("/").rpartition("/")[2]
+            last = parts_of(where)[-1]
             title, written = (what.title, what.called(last)) if isinstance(what, NewObject) else to_object(what, last)
             directory, name = self._parent(where)
             native.write_object(directory._number, name, title, written)
@@ -203,6 +205,7 @@ class WritableDirectory(TableDirectory):
             ``file["name"] = source["name"].iterate(library="ak")``.
         """
         self._file.check_open("write to")
+        check_kind("source", source, ReadOnlyDirectory, "a directory of an open file")
         renamed = renaming(rename)
         passed = Filter(filter_name), Filter(filter_classname)
         found = [
@@ -225,7 +228,7 @@ class WritableDirectory(TableDirectory):
 
         Objects that sapwood cannot encode in full are copied without decoding, and keep their name.
         """
-        last = where.strip("/").rpartition("/")[2]
+        last = parts_of(where)[-1]
         if not key.file.closed and model.all_members.get("fName") in ("", last, None):
             self._copy(where, key)
             return

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, check_kind
 from sapwood.new import TList, TObjString
-from sapwood.writing.objects import ARRAYS, AXIS_LOOKS, LOOKS, Axis, NewObject, Object
+from sapwood.writing.objects import ARRAYS, AXIS_LOOKS, LOOKS, Axis, NewObject, Object, doubles, numbers
 from sapwood.writing.pyroot import to_writable
 
 __all__ = [
@@ -45,6 +45,7 @@ def to_TObjString(string: str) -> NewObject:  # noqa: N802 - uproot's name
 
 def to_TList(data: Iterable[Foreign], name: str = "") -> NewObject:  # noqa: N802
     """Make a list of objects. Objects made by this module keep their names."""
+    check_kind("the content of a TList", data, Iterable, "several objects")
     made = TList(item if "fName" in getattr(item, "members", ()) else _named(item) for item in data)
     return NewObject("TList", made.title, made.members | ({"fName": name} if name else {}))
 
@@ -67,7 +68,7 @@ def to_TArray(data: ArrayLike) -> NDArray[Any]:  # noqa: N802
     ArgumentError
         The data have several dimensions, or no `TArray` has their type.
     """
-    array = np.asarray(data)
+    array = numbers(data, "a TArray")
     kinds = [np.dtype(kind) for kind in ARRAYS.values()]
     if array.ndim != 1 or array.dtype.newbyteorder("=") not in kinds:
         raise ArgumentError(
@@ -186,7 +187,7 @@ def _histogram(
     missing = [one for one in names if one not in members]
     if missing:
         raise ArgumentError(f"a {classname} needs {', '.join(missing)}")
-    cells = np.asarray(data)
+    cells = numbers(data, f"the contents of a {classname}")
     profile = classname.startswith("TProfile")
     letter = next((kind for kind, dtype in ARRAYS.items() if cells.dtype == dtype), "D")
     letter = "D" if profile else letter
@@ -194,6 +195,8 @@ def _histogram(
     for i, axis in enumerate(_AXES):
         plain.setdefault(axis, Axis((0.0, 1.0)).to_object(f"{'xyz'[i]}axis"))
     plain.setdefault("fNcells", cells.size)
+    if letter == "D":
+        cells = doubles(cells, f"the contents of a {classname}")
     plain[f"TArray{letter}"] = np.ascontiguousarray(cells.reshape(-1), ARRAYS[letter])
     named = {} if name is None else {"fName": name}
     return NewObject(classname if profile else f"{classname}{letter}", title, LOOKS | named | plain)
@@ -210,9 +213,9 @@ def _plain(members: Mapping[str, Foreign]) -> dict[str, Any]:
         elif value is None:
             continue
         elif name in _ARRAYS:
-            array = np.ascontiguousarray(value, np.float64)
+            array = doubles(value, name)
             if array.size:
                 found[name] = array.reshape(-1)
         else:
-            found[name] = value
+            found[name] = value.item() if isinstance(value, np.generic) else value
     return found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, ArgumentTypeError
 from sapwood.new import TGraph
-from sapwood.writing.objects import NewObject
+from sapwood.writing.objects import NewObject, doubles
 
 __all__ = ["as_TGraph"]
 
@@ -50,9 +51,13 @@ def as_TGraph(  # noqa: N802 - uproot's name
     ArgumentError
         ``x`` or ``y`` is missing, errors are given for only one of them, or errors of both kinds are given.
     """
-    given = {str(name): np.asarray(df[name], np.float64) for name in df}
+    names = ("x", "y", *(f"{axis}_errors{side}" for axis in "xy" for side in ("", "_low", "_high")))
+    if not isinstance(df, Mapping) and not hasattr(df, "columns"):
+        raise ArgumentTypeError(f"a graph is made of a data frame or a dict of arrays, not of {df!r}")
+    known = [str(name) for name in getattr(df, "columns", df)]
+    given = {name: doubles(df[name], f"the column {name!r} of a graph") for name in known if name in names}
     if missing := [name for name in ("x", "y") if name not in given]:
-        raise ArgumentError(f"a graph needs a column {missing[0]!r}; the data have {', '.join(given) or 'none'}")
+        raise ArgumentError(f"a graph needs a column {missing[0]!r}; the data have {', '.join(known) or 'none'}")
     kinds = [
         names
         for names in (["x_errors", "y_errors"], [f"{axis}_{side}" for axis in "xy" for side in _SIDES])
@@ -70,8 +75,9 @@ def as_TGraph(  # noqa: N802 - uproot's name
     margin = 0.1 * (y.max() - y.min()) if len(y) else 0.0
     shown = (y.min() - margin, y.max() + margin) if len(y) else (-1111.0, -1111.0)
     looks = {
-        "fMinimum": float(shown[0] if minY is None else minY), "fMaximum": float(shown[1] if maxY is None else maxY),
+        "fMinimum": shown[0] if minY is None else minY, "fMaximum": shown[1] if maxY is None else maxY,
         "fLineColor": lineColor, "fLineStyle": lineStyle, "fLineWidth": lineWidth,
         "fMarkerColor": markerColor, "fMarkerStyle": markerStyle, "fMarkerSize": markerSize,
     }  # fmt: skip
-    return replace(made, members=made.members | looks)
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in looks.items()}
+    return replace(made, members=made.members | plain)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, NotFoundError, check_kind
+from sapwood.errors import ArgumentError, NotFoundError, check_kind, check_text
 from sapwood.files.kinds import DIRECTORIES
 from sapwood.table.filters import Filter, NameFilter, no_filter
 from sapwood.writing.output import InOutputFile
@@ -54,6 +54,7 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
 
     def _at(self, where: str) -> tuple[Self, str, str]:
         """Return the directory, the name and the cycle (empty or ``"*"`` for any) of a path."""
+        check_kind("the name of an object", where, str, "a string")
         *outer, last = where.strip("/").split("/")
         directory = self
         for part in outer:
@@ -134,6 +135,7 @@ class OutputDirectory(InOutputFile, MutableMapping[str, Any]):
         """
         del initial_directory_bytes
         self._file.check_open("make a directory in")
+        check_text("title", title)
         directory = self
         *outer, last = parts_of(name)
         for part, its_title in (*((part, "") for part in outer), (last, title)):

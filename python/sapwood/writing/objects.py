@@ -12,12 +12,21 @@ from functools import cached_property
 from importlib import import_module
 from io import BytesIO
 from typing import Any
+from typing import cast as cast_type
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, LimitError, UnsupportedError
+from sapwood.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    LimitError,
+    UnsupportedError,
+    check_kind,
+    encoded,
+    first_line,
+)
 from sapwood.objects.basic import ObjectList
 from sapwood.objects.model import Model
 from sapwood.writing.columns import cast
@@ -65,6 +74,12 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
     TypeError
         No ROOT class can represent the object.
     """
+    title, written = _to_object(data, name)
+    _check_members(title, written)
+    return title, written
+
+
+def _to_object(data: Foreign, name: str) -> tuple[str, Object]:
     if isinstance(data, str):
         return "Collectable string class", ("TObjString", {"fString": data})
     if all(hasattr(data, part) for part in ("axes", "kind", "values", "variances", "counts")):
@@ -73,7 +88,62 @@ def to_object(data: Foreign, name: str) -> tuple[str, Object]:
         found = _from_numpy(data, name)
         if found is not None:
             return found
-    raise TypeError(f"a {type(data).__name__} cannot be stored in a ROOT file")
+    raise ArgumentTypeError(f"a {type(data).__name__} cannot be stored in a ROOT file")
+
+
+def numbers(values: Foreign, name: str) -> NDArray[Any]:
+    """Return real numbers as an array.
+
+    Raises
+    ------
+    ArgumentTypeError
+        They are not numbers, or some are missing.
+    """
+    try:
+        found = np.asarray(values)
+    except (TypeError, ValueError) as error:  # lists of different lengths
+        raise ArgumentTypeError(f"{name}: {first_line(error)}") from None
+    if found.dtype.kind not in "biuf" and found.size:
+        raise ArgumentTypeError(f"{name} must be real numbers, not {values!r} ({found.dtype})")
+    if np.ma.is_masked(values):
+        raise ArgumentTypeError(f"{name} has missing values")
+    return found if found.size else found.astype(np.float64)
+
+
+def doubles(values: Foreign, name: str) -> Floats:
+    """Return real numbers as an array in double precision.
+
+    Raises
+    ------
+    ArgumentError
+        They are not numbers, some are missing, or an integer is not exact in double precision.
+    """
+    found = numbers(values, name)
+    try:
+        exact = cast(found.reshape(-1), "float64", name)
+    except ArgumentError:
+        raise ArgumentError(f"{name} has integers that are not exact in double precision") from None
+    return np.ascontiguousarray(exact).reshape(found.shape)
+
+
+def _check_members(title: str, written: Object) -> None:
+    """Refuse texts and numbers that cannot be written, and names that are no texts, in an object to be written."""
+    classname, members = written
+    encoded(title, f"the title of a {classname}")
+    value: Any
+    for name, value in members.items():
+        if name in ("fName", "fTitle"):
+            check_kind(f"{name} of a {classname}", value, str, "a string")
+        if isinstance(value, str):
+            encoded(value, f"{name} of a {classname}")
+        elif name != "@items" and not isinstance(value, (int, float, np.ndarray, tuple, type(None))):
+            raise ArgumentTypeError(f"{name} of a {classname} cannot be {value!r}")
+        elif isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise ArgumentError(f"{name} of a {classname} cannot be {value}: it has more than 64 bits")
+        items: Any = value if name == "@items" else [value]
+        for item in items:
+            if isinstance(item, tuple):
+                _check_members("", cast_type("Object", item))
 
 
 def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
@@ -84,7 +154,7 @@ def histogram_of(data: Foreign, name: str, kind: str) -> tuple[str, Object]:
     ArgumentError
         The kind is unknown, the contents do not fit it, or the data are not a histogram.
     """
-    if kind not in ARRAYS:
+    if kind not in tuple(ARRAYS):
         raise ArgumentError(f"contents of a histogram are of kind {', '.join(ARRAYS)}, not {kind!r}")
     title, (classname, members) = to_object(data, name)
     if not classname.startswith("TH"):
@@ -98,7 +168,7 @@ class Axis:
     """An axis: its edges, and the number of flow bins in the values on each side."""
 
     def __init__(self, edges: Foreign, title: str = "", labels: list[str] | None = None) -> None:
-        self.edges: Floats = np.asarray(edges, np.float64)
+        self.edges: Floats = doubles(edges, "the edges of an axis")
         self.title = title
         self.labels = labels
         if self.edges.ndim != 1 or len(self.edges) < 2 or not (np.diff(self.edges) > 0).all():
@@ -300,6 +370,11 @@ class NewObject:
     classname: str
     title: str
     members: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """Refuse texts that cannot be written."""
+        check_kind(f"the title of a {self.classname}", self.title, str, "a string")
+        _check_members(self.title, (self.classname, self.members))
 
     @cached_property
     def model(self) -> Foreign:

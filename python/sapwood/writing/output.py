@@ -30,6 +30,7 @@ from sapwood.errors import (
     StorageError,
     UnsupportedError,
     check_kind,
+    check_text,
     first_line,
     is_failure,
     stacklevel,
@@ -530,7 +531,7 @@ ALSO_LOCAL = frozenset({"auto_mkdir"})
 
 def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, overwrite: bool) -> OutputFile:
     """Create a file for writing; see `sapwood.recreate`."""
-    check_kind("title", settings.title, str, "a string")
+    check_text("title", settings.title)
     if not callable(settings.uuid_function):
         raise ArgumentTypeError(f"uuid_function is a function, not {settings.uuid_function!r}")
     code, commit_bytes, table_format = code_of(settings.compression), settings.commit_bytes(), settings.table_format()

@@ -13,7 +13,7 @@ import numpy as np
 from sapwood import _native
 from sapwood.columns import Column, Type, describe, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, check_text
 from sapwood.writing.shapes import Shape, fit, has_maps, versions_of, words
 
 
@@ -259,6 +259,8 @@ class TreePlan:
         unknown = [name for name in given if name not in self._by_name]
         if unknown:
             raise ArgumentError(f"titles names {unknown[0]!r}, which is not a branch: {list(self._by_name)}")
+        for name, title in given.items():
+            check_text(f"the title of branch {name!r}", title)
         return dict(given)
 
     @property

@@ -19,10 +19,18 @@ from typing import cast as cast_type
 import numpy as np
 
 from sapwood import _native
-from sapwood.columns import Column, Foreign, Type, describe, length_of, type_of
-from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.columns import Array, Column, Foreign, Type, describe, length_of, type_of
+from sapwood.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    SapwoodError,
+    UnsupportedError,
+    UnsupportedTypeError,
+    encoded,
+    first_line,
+)
 from sapwood.naming import NUMBERS
-from sapwood.writing.columns import cast, number_name, to_column
+from sapwood.writing.columns import cast, check_rounding, number_name, to_column
 
 Shape = tuple[Any, ...]
 
@@ -123,8 +131,16 @@ def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple
     return {name: (given, 1) if isinstance(given, str) else given for name, given in classes.items()}
 
 
-def fit(shape: Shape, column: Column, name: str) -> Column:
+def fit(shape: Shape, column: Column, name: str, *, truncate: bool = True) -> Column:
     """Convert a column to the element types of a shape; refuse other shapes.
+
+    Parameters
+    ----------
+    shape, column, name
+        The shape, the column, and the name of the branch for errors.
+    truncate
+        Convert real numbers to integers even if they lose their fractions, with a warning. Keys of maps, items of sets
+        and values of variants never lose them.
 
     Raises
     ------
@@ -137,14 +153,15 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             values = np.zeros(0) if column[0] == "empty" else column[1]
             if shape[0] == "packed":
                 _check_range(values, shape[2], name)
-            return ("number", cast(values, dtype_of(shape), name, truncate=True))
+            return ("number", cast(values, dtype_of(shape), name, truncate=truncate))
         case ("text",) if column[0] == "text" or empty:
             return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8)) if empty else column
         case ("array", size, inner) if empty or (column[0] == "fixed" and column[2] == size):
-            return ("fixed", 0 if empty else column[1], size, fit(inner, column if empty else column[3], name))
+            items = fit(inner, column if empty else column[3], name, truncate=truncate)
+            return ("fixed", 0 if empty else column[1], size, items)
         case ("vector", inner) if column[0] in ("list", "fixed") or empty:
             offsets, content = _lists(column, empty=empty)
-            return ("list", offsets, fit(inner, content, name))
+            return ("list", offsets, fit(inner, content, name, truncate=truncate))
         case ("map", key, value) if column[0] in ("list", "fixed") or empty:
             offsets, content = _lists(column, empty=empty)
             if content[0] == "record" and len(content[3]) == 2:
@@ -154,15 +171,16 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             else:
                 pairs = []
             if pairs:
-                keys, values = fit(key, pairs[0], f"{name}, keys"), fit(value, pairs[1], f"{name}, values")
+                keys = fit(key, pairs[0], f"{name}, keys", truncate=False)
+                values = fit(value, pairs[1], f"{name}, values", truncate=truncate)
                 length = content[1] if content[0] == "record" else 0
                 return ("list", offsets, ("record", length, "", [("0", keys), ("1", values)]))
-        case ("other", _, like):
-            return fit(like, column, name)
+        case ("other", kind, like):
+            return fit(like, column, name, truncate=truncate and "set" not in kind)
         case ("optional", inner):
             if column[0] == "option":
-                return ("option", column[1], fit(inner, column[2], name))
-            return fit(inner, column, name)
+                return ("option", column[1], fit(inner, column[2], name, truncate=truncate))
+            return fit(inner, column, name, truncate=truncate)
         case ("variant", items):
             return _fit_variant(items, column, name)
         case ("class", _, _, members) if column[0] == "record" or empty:
@@ -174,7 +192,9 @@ def fit(shape: Shape, column: Column, name: str) -> Column:
             wanted = {member for member, _ in members}
             if wanted != set(given):
                 raise ArgumentError(f"branch {name!r} takes records of {sorted(wanted)}, not of {sorted(given)}")
-            fields = [(member, fit(inner, given[member], f"{name}.{member}")) for member, inner in members]
+            fields = [
+                (member, fit(inner, given[member], f"{name}.{member}", truncate=truncate)) for member, inner in members
+            ]
             return ("record", 0 if empty else column[1], "", fields)
         case _:
             pass
@@ -222,7 +242,7 @@ def _fit_variant(items: list[Shape], column: Column, name: str) -> Column:
             if number in fitted:
                 continue
             try:
-                values = fit(item, inner, name)
+                values = fit(item, inner, name, truncate=False)
             except ArgumentError:
                 continue
             fitted[number] = ("option", content[1], values) if content[0] == "option" else values
@@ -326,7 +346,10 @@ def value_of(value: Foreign) -> tuple[Shape, Column]:
 
 
 def _shape_of_class(kind: type, value: Foreign) -> Shape:
-    hints = get_type_hints(kind, include_extras=True)
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError as error:
+        raise UnsupportedTypeError(f"{kind.__name__}: {first_line(error)}") from None
     members: list[tuple[str, Shape]] = []
     for member in dataclasses.fields(kind):
         place = f"{kind.__name__}.{member.name}"
@@ -345,7 +368,10 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
         for note in arguments[1:]:
             found = _native.parse_shape(note) if isinstance(note, str) else None
             if isinstance(note, str) and found is None:
-                found = ("number", np.dtype(note).name)
+                try:
+                    found = ("number", np.dtype(note).name)
+                except TypeError:
+                    raise UnsupportedTypeError(f"{place}: {note!r} is not the name of a type") from None
             if found is not None:
                 return found
         return _shape_of_hint(arguments[0], value, place)
@@ -355,7 +381,8 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
             raise UnsupportedError(f"{place}: arrays of {array.ndim} dimensions of {array.dtype} cannot be written")
         return ("vector", ("number", array.dtype.name))
     if origin is list:
-        return ("vector", _shape_of_hint(arguments[0], next(iter(value or ()), None), place))
+        first = value[0] if isinstance(value, (list, tuple)) and value else None
+        return ("vector", _shape_of_hint(arguments[0], first, place))
     if origin in (set, frozenset):
         return ("other", "set", ("vector", _shape_of_hint(arguments[0], None, place)))
     if origin in (Union, UnionType):
@@ -375,14 +402,22 @@ def _shape_of_hint(hint: Foreign, value: Foreign, place: str) -> Shape:
 def _column(shape: Shape, values: list[Any], place: str) -> Column:
     match shape:
         case ("text",):
-            texts = [value.encode() for value in values]
+            _check_all(values, str, "strings", place)
+            texts = [encoded(value, place) for value in values]
             offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
             return ("text", offsets, np.frombuffer(b"".join(texts), np.uint8))
         case ("vector", inner):
+            _check_all(values, (list, tuple, np.ndarray), "lists", place)
             offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
             return ("list", offsets, _column(inner, [item for value in values for item in value], place))
         case ("other", _, like):
-            return _column(like, [sorted(value) for value in values], place)
+            _check_all(values, (set, frozenset), "sets", place)
+            try:
+                return _column(like, [sorted(value) for value in values], place)
+            except TypeError as error:  # items of several types
+                if isinstance(error, SapwoodError):
+                    raise
+                raise ArgumentTypeError(f"{place}: the items of a set cannot be sorted: {first_line(error)}") from None
         case ("optional", inner):
             there = np.asarray([value is not None for value in values], bool)
             index = np.where(there, np.cumsum(there, dtype=np.int64) - 1, -1)
@@ -390,16 +425,43 @@ def _column(shape: Shape, values: list[Any], place: str) -> Column:
         case ("variant", _):
             return fit(shape, to_column(values, missing=True), place) if values else blank(shape, 0)
         case ("map", key, item):
+            _check_all(values, Mapping, "dicts", place)
             offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
-            keys = _column(key, [one for value in values for one in value], place)
-            items = _column(item, [one for value in values for one in value.values()], place)
+            keys = _column(key, [one for value in values for one in value], f"{place}, keys")
+            items = _column(item, [one for value in values for one in value.values()], f"{place}, values")
             return ("list", offsets, ("record", int(offsets[-1]), "", [("0", keys), ("1", items)]))
-        case ("class", _, _, members):
+        case ("class", kind, _, members):
+            for value in values:
+                if not all(hasattr(value, name) for name, _ in members):
+                    raise ArgumentTypeError(f"{place} takes instances of {kind}, not {value!r}")
             fields = [
                 (name, _column(inner, [getattr(value, name) for value in values], f"{place}.{name}"))
                 for name, inner in members
             ]
             return ("record", len(values), "", fields)
         case _:
-            numbers = np.asarray(values or np.zeros(0, dtype_of(shape)))
-            return ("number", cast(numbers, dtype_of(shape), place, truncate=True))
+            return ("number", _numbers(shape, values, place))
+
+
+def _numbers(shape: Shape, values: list[Any], place: str) -> Array:
+    """Return numbers in the type of a shape, which must hold all of them."""
+    dtype = dtype_of(shape)
+    _check_all(values, (int, float, np.bool_, np.integer, np.floating), "numbers", place)
+    numbers = np.asarray(values or np.zeros(0, dtype))
+    if numbers.dtype.kind == "O":
+        large = max(values, key=abs)
+        raise ArgumentError(f"{place} takes {dtype}, which cannot hold {large}")
+    if numbers.dtype.kind == "f":
+        try:
+            check_rounding(values)
+        except ArgumentError as error:
+            raise ArgumentError(f"{place}: {error}") from None
+    if shape[0] == "packed":
+        _check_range(numbers, shape[2], place)
+    return cast(numbers, dtype, place)
+
+
+def _check_all(values: list[Any], kind: type | tuple[type, ...], words: str, place: str) -> None:
+    for value in values:
+        if not isinstance(value, kind):
+            raise ArgumentTypeError(f"{place} takes {words}, not {value!r}")

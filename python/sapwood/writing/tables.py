@@ -13,7 +13,7 @@ import numpy as np
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, UnsupportedError, check_kind
+from sapwood.errors import ArgumentError, ArgumentTypeError, NotFoundError, UnsupportedError, check_kind, check_text
 from sapwood.files.kinds import TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.show.units import is_count
@@ -45,8 +45,8 @@ def _maps(branch_types: Mapping[str, object] | None) -> dict[str, Shape]:
 
 
 def _check_choices(text: str, given: object, **choices: object) -> None:
-    """Refuse a title or description `text` that is not a string, and choices that are neither None nor mappings."""
-    check_kind(text, given, str, "a string")
+    """Refuse a title or description `text` that is no valid string, and choices that are neither None nor mappings."""
+    check_text(text, given)
     for name, choice in choices.items():
         check_kind(name, choice, (Mapping, type(None)), "a dict or None")
 

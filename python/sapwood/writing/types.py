@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sapwood.columns import Foreign, Type
-from sapwood.errors import UnsupportedError, UnsupportedTypeError
+from sapwood.errors import UnsupportedError, UnsupportedTypeError, encoded
 from sapwood.naming import NUMBERS
 from sapwood.writing.columns import module_of, number_name
 from sapwood.writing.shapes import named, record
@@ -39,6 +39,8 @@ def to_type(spec: Foreign) -> Type:
         for size in reversed(spec[1] if isinstance(spec[1], tuple) else (spec[1],)):
             kind = ("fixed", int(size), kind)
         return kind
+    if isinstance(spec, str):
+        encoded(spec, "a type")
     try:
         if isinstance(spec, str) and spec.strip() == "bytes":
             raise TypeError
