@@ -70,6 +70,8 @@ WRITTEN = [
     "(n>0)*x", "(n>0)+(m>0)", "-(n>0)", "sqrt(x)", "log(x)", "log10(n)", "exp(x)", "exp(n*300)", "asin(x)", "acos(n)",
     "acosh(x)", "atanh(n)", "min(x,n)", "max(n,x)", "fmod(x,2)", "hypot(x,n)", "sq(n)", "tan(n)", "pi*n", "0x10+n",
     "v%2", "v*n", "v/n", "v>1&&n", "!v", "v&3", "f*n", "n/f", "f-f", "f>m", "f&n", "n/v", "v-y", "size",
+    "round(x)", "round(v*2.5)", "TMath::Abs(l)", "TMath::Sqrt(n)", "TMath::Log(x)", "TMath::ACos(y)", "TMath::Max(v,n)",
+    "TMath::Min(x,2)", "TMath::Power(x,0.5)", "TMath::ATan2(y,x)", "TMath::Pi()*n", "TMath::Sq(l)",
 ]  # fmt: skip
 """Formulas that are computed."""
 

@@ -66,7 +66,7 @@ def test_formulas_of_old_versions_compute_with_doubles(text: str, want: float) -
     assert Formula(text, [], compiled=False)({"x": 3.0}, []) == pytest.approx(want)
 
 
-@pytest.mark.parametrize("text", ["sqrt(x, x)", "min(x, 1, x)", "atan2(x)"])
+@pytest.mark.parametrize("text", ["sqrt(x, x)", "min(x, 1, x)", "TMath::TwoPi(x)", "TMath::Gamma(x, 2)", "atan2(x)"])
 def test_functions_with_another_number_of_arguments_are_refused(text: str) -> None:
     with pytest.raises(UnsupportedError, match="arguments"):
         Formula(text, [])
@@ -114,3 +114,39 @@ def test_functions_with_too_many_arguments_are_refused() -> None:
         formula = file["formula0"].member("fFormula").with_members({"fFormula": "TMath::Gamma(x,x)"})
     with pytest.raises(UnsupportedError, match=r"'TMath::Gamma\(x,x\)' cannot be evaluated"):
         formula(1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("tgamma(0*x)", np.inf), ("tgamma(-1)", np.nan), ("TMath::Gamma(-1)", np.inf), ("gamma(5)", np.log(24)),
+        ("TMath::Nint(-2.5)", -2), ("TMath::Nint(x*1e10)", -(2.0**31)), ("round(-2.5)", -3), ("trunc(-2.5)", -2),
+        ("round(0.49999999999999994)", 0), ("rint(2.5)", 2), ("lround(2.5)", 3), ("int(1e10)", -(2.0**31)),
+        ("TMath::CeilNint(0.3)/2", 0), ("TMath::Even(x)", 0), ("TMath::Odd(x)", 1), ("TMath::Factorial(5)", 120),
+        ("TMath::Factorial(171)", np.inf), ("TMath::Binomial(7,3)", 35), ("TMath::Binomial(3,7)", np.nan),
+        ("TMath::Binomial(2000000000,1000000000)", np.inf), ("TMath::BinomialI(0.3,5,2)", 0.47178),
+        ("TMath::BinomialI(0.3,5,6)", 0), ("TMath::BinomialI(0.3,5,0)", 1), ("TMath::Prob(3,3)", 0.391625),
+        ("TMath::Prob(3,2)", 0.223130160148), ("TMath::Prob(3,0)", 0), ("TMath::Prob(-1,3)", 0),
+        ("TMath::Prob(0,3)", 1),
+        ("TMath::Prob(3,1)", 0.0832645), ("TMath::Prob(170.5,3)", 9.92482e-37), ("TMath::Min(0./0.,2)", 2),
+        ("TMath::PoissonI(TMath::QuietNaN(),2)", 0), ("TMath::Power(-TMath::Infinity(),0.5)", np.inf),
+        ("TMath::CauchyDist(x,1,2)", 0.0795775), ("TMath::LaplaceDist(x,1,2)", 0.0919699),
+        ("TMath::LaplaceDistI(x,1,2)", 0.81606), ("fdim(1,2)", 0), ("remainder(x,2)", -1), ("copysign(2,-x)", -2),
+        ("signbit(-x)/2", 0), ("isnan(x)", 0), ("TMath::RadToDeg()", 180 / np.pi), ("0x10+x", 19), ("1<<2+1", 8),
+        ("6>>1<<2", 12), ("5&3", 1), ("5|3", 7), ("5&3==1", 0), ("~5", -6), ("int(x)<<1", 6), ("5&6&&0", 0),
+    ],
+)  # fmt: skip
+def test_functions_and_operators_have_the_values_of_root(text: str, want: float) -> None:
+    with np.errstate(all="ignore"):
+        assert Formula(text, [])({"x": np.array([3.0])}, []) == pytest.approx(want, rel=2e-6, nan_ok=True)
+
+
+def test_formulas_that_are_not_compiled_have_no_operators_on_bits() -> None:
+    for text in ("1<<2", "5&3", "5|3", "~5", "0x10"):
+        with pytest.raises(UnsupportedError, match="is not known here"):
+            Formula(text, [], compiled=False)
+
+
+def test_probabilities_of_too_many_degrees_of_freedom_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="2000 degrees of freedom at most"):
+        Formula("TMath::Prob(x,100000)", [])({"x": 3.0}, [])

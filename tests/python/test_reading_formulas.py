@@ -281,7 +281,7 @@ def test_stored_aliases_of_lists(lists: Any, stored: Stored, formula: str, value
         ("n = 1", UnsupportedError, "'=' is not supported", 2),
         ("Sum$(v)", UnsupportedError, "function Sum\\$ is not supported", 0),
         ("Entry$", UnsupportedError, "Entry\\$ is not supported", 0),
-        ("1 + TMath::Abs(n)", UnsupportedError, "function TMath::Abs is not supported", 4),
+        ("1 + TMath::Prob(n)", UnsupportedError, "function TMath::Prob is not supported", 4),
         ("erf(n)", UnsupportedError, "function erf is not supported", 0),
         ("arctan2(n, n)", UnsupportedError, "function arctan2 is not supported", 0),
         ("text+1", UnsupportedError, "numbers and lists of numbers only", 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Generator
@@ -13,15 +14,16 @@ import numpy as np
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior
+from sapwood.table.special import beta_cdf
 
 Array = np.ndarray[Any, Any]
 # Returns the value of (part of) a formula for variables and parameters.
 Compiled = Callable[[dict[str, Any], Any], Any]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?"
+    r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?"
     r"|(?P<name>[A-Za-z_]\w*(?:::\w+)*)|\[(?P<parameter>[^\]]+)\]"
-    r"|(?P<sign>\*\*|&&|\|\||[<>=!]=|[-+*/^%<>!?:(),\[\]]))"
+    r"|(?P<sign>\*\*|&&|\|\||<<|>>|[<>=!]=|[-+*/^%<>!?:(),\[\]&|~]))"
 )
 
 
@@ -105,6 +107,91 @@ _erf, _erfc = _each(math.erf, math.nan), _each(math.erfc, math.nan)
 _gamma, _log_gamma = _each(math.gamma, math.nan), _each(math.lgamma, math.inf)
 
 
+def _gamma_of_cpp(x: Any) -> Any:
+    """Return the gamma function, which is infinite at zero, with the sign of the zero."""
+    return np.where(np.equal(x, 0), np.copysign(np.inf, x), _gamma(x))
+
+
+def _gamma_of_root(x: Any) -> Any:
+    """Return the gamma function, which is infinite at all of its poles."""
+    return np.where(np.less_equal(x, 0) & (np.floor(x) == x), np.inf, _gamma(x))
+
+
+def _whole(x: Any, bits: int = 32) -> Any:
+    """Convert to integers as processors do: what does not fit becomes the least one."""
+    least = -(2.0 ** (bits - 1))
+    with np.errstate(invalid="ignore"):
+        fits = (x > least) & (x < -least)
+        return np.where(fits, np.trunc(x), least).astype(np.int64)
+
+
+def _round(x: Any) -> Any:
+    """Round half away from zero."""
+    whole = np.trunc(x)
+    with np.errstate(invalid="ignore"):
+        return whole + np.copysign(np.abs(x - whole) >= 0.5, x)
+
+
+_FACTORIALS = np.array([float(math.factorial(n)) for n in range(171)] + [np.inf])
+
+
+def _choices(n: float, k: float) -> float:
+    n, k = int(_whole(n)), int(_whole(k))
+    if n < 0 or k < 0 or n < k:
+        return math.nan
+    logarithm = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return float(math.comb(n, k)) if logarithm < 709 else math.inf
+
+
+_binomial = np.vectorize(_choices, otypes=[np.float64])
+
+
+def _binomial_tail(p: Any, n: Any, k: Any) -> Any:
+    """Return the probability of `k` successes or more in `n` trials."""
+    p, n, k = np.broadcast_arrays(p, _whole(n).astype(np.float64), _whole(k).astype(np.float64))
+    inside = (k > 0) & (k <= n) & (p > 0) & (p < 1)
+    found = np.where(k <= 0, 1.0, np.where((k > n) | (p <= 0), 0.0, np.where(p >= 1, 1.0, np.nan)))
+    found[inside] = beta_cdf(p[inside], k[inside], n[inside] - k[inside] + 1)
+    return found[()]
+
+
+_MOST_DEGREES = 2000
+
+
+def _chi2_probability(chi2: Any, degrees: Any) -> Any:
+    """Return the probability of a larger chi-squared, by its sum over every second number of degrees of freedom."""
+    chi2, degrees = np.broadcast_arrays(chi2, _whole(degrees))
+    most = int(degrees.max(initial=0))
+    if most > _MOST_DEGREES:
+        raise UnsupportedError(f"TMath::Prob is computed for {_MOST_DEGREES} degrees of freedom at most, not {most}")
+    half = chi2 / 2
+    with np.errstate(all="ignore"):
+        odd = degrees % 2 == 1
+        found = np.where(odd, _erfc(np.sqrt(half)), 0.0)
+        for n in range(most // 2 + 1):
+            for power, of_kind in ((float(n), ~odd), (n + 0.5, odd)):
+                term = np.exp(power * np.log(half) - half - math.lgamma(power + 1))
+                found = np.where(of_kind & (2 * power + 2 <= degrees), found + term, found)
+    return np.where((degrees <= 0) | (chi2 < 0), 0.0, np.where(chi2 == 0, 1.0, found))[()]
+
+
+def _above(x: Any, y: Any) -> Any:
+    return np.where(np.isnan(x) | np.isnan(y), np.nan, np.where(x > y, x - y, 0.0))
+
+
+def _cauchy(x: Any, median: Any = 0.0, scale: Any = 1.0) -> Any:
+    return scale / np.pi / (scale**2 + (x - median) ** 2)
+
+
+def _laplace(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    return np.exp(-np.abs((x - mean) / scale)) / (2 * scale)
+
+
+def _laplace_sum(x: Any, mean: Any = 0.0, scale: Any = 1.0) -> Any:
+    tail = np.exp(-np.abs((x - mean) / scale)) / 2
+    return np.where(np.less_equal(x, mean), tail, 1 - tail)
+
+
 def _poisson(n: Any, mean: Any) -> Any:
     with np.errstate(all="ignore"):
         power = np.where(np.equal(n, 0), 0.0, n * np.log(mean))
@@ -157,9 +244,31 @@ def _quotient(a: Any, b: Any) -> Any:
         return np.sign(a) * np.sign(b) * np.floor_divide(np.abs(a), np.abs(b))
 
 
-def _truncated(x: Any) -> Any:
-    with np.errstate(invalid="ignore"):
-        return np.trunc(x).astype(np.int64)
+def _of_integers(sign: str, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def compute(a: Any, b: Any) -> Any:
+        if not (_is_whole(a) and _is_whole(b)):
+            raise TypeError(f"{sign} needs integers")
+        return function(np.asarray(a, np.int64), np.asarray(b, np.int64))
+
+    return compute
+
+
+def _power(a: Any, b: Any) -> Any:
+    # NumPy computes the square root for a power of 0.5, which is not a number for minus infinity.
+    return np.where(np.equal(a, -np.inf) & np.equal(b, 0.5), np.inf, np.power(a, b))[()]
+
+
+_remainder = np.vectorize(
+    lambda x, y: math.remainder(x, y) if math.isfinite(x) and y != 0 else math.nan, otypes=[np.float64]
+)
+
+
+def _least(a: Any, b: Any) -> Any:
+    return np.where(np.less_equal(a, b), a, b)
+
+
+def _most(a: Any, b: Any) -> Any:
+    return np.where(np.greater_equal(a, b), a, b)
 
 
 def _sign(a: Any, b: Any = None) -> Any:
@@ -171,23 +280,35 @@ def _sign(a: Any, b: Any = None) -> Any:
 
 def _number(text: str) -> float | int:
     """Return a number as C++ reads it: whole without a point or an exponent, octal if it begins with 0."""
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
     if not text.isdecimal():
         return float(text)
     value = int(text, 8 if re.fullmatch("0[0-7]+", text) else 10)
     return value if value < 1 << 63 else float(value)
 
 
+def _constant(value: float) -> Callable[[], float]:
+    return lambda: value
+
+
+_OF_TMATH = {
+    "twopi": 2 * np.pi, "piover2": np.pi / 2, "piover4": np.pi / 4, "invpi": 1 / np.pi, "radtodeg": 180 / np.pi,
+    "degtorad": np.pi / 180, "sqrt2": math.sqrt(2), "ln10": math.log(10), "loge": math.log10(math.e),
+    "eulergamma": np.euler_gamma, "infinity": np.inf, "quietnan": np.nan,
+}  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _constant(value) for name, value in _OF_TMATH.items()},
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10")},
     **{name: getattr(np, name) for name in ("sqrt", "floor", "ceil", "exp2", "expm1", "log1p", "log2", "cbrt")},
     "hypot": np.hypot,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "asinh": np.arcsinh,
-    "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": np.power, "power": np.power,
-    "min": np.minimum, "max": np.maximum, "fmod": np.fmod, "int": _truncated, "sq": np.square, "sign": _sign,
+    "acosh": np.arccosh, "atanh": np.arctanh, "abs": np.abs, "fabs": np.abs, "pow": _power, "power": _power,
+    "min": _least, "max": _most, "fmod": np.fmod, "int": _whole, "sq": np.square, "sign": _sign,
     "gaus": _gaus, "landau": _landau, "breitwigner": _breit_wigner, "pi": lambda: np.pi, "e": lambda: np.e,
     "erf": _erf, "erfc": _erfc, "freq": lambda x: 0.5 * _erfc(-x / np.sqrt(2.0)),
-    "gamma": _gamma, "tgamma": _gamma, "lgamma": _log_gamma, "lngamma": _log_gamma,
-    "poisson": _poisson, "poissoni": lambda n, mean: _poisson(np.trunc(n), mean),
+    "gamma": _gamma_of_root, "tgamma": _gamma_of_cpp, "lgamma": _log_gamma, "lngamma": _log_gamma,
+    "poisson": _poisson, "poissoni": lambda n, mean: _poisson(_whole(n), mean),
     "poisson_pdf": lambda n, mean: _poisson(np.trunc(n), mean),
     "crystalball_function": _crystal_ball, "crystalball_pdf": _crystal_ball_density,
     **{f"chebyshev{n}": _chebyshev for n in range(11)},
@@ -195,6 +316,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gaussian_pdf": lambda x, sigma=1.0, mean=0.0: _gaus(x, mean, sigma, True),
     "normal_pdf": lambda x, sigma=1.0, mean=0.0: _gaus(x, mean, sigma, True),
     "landau_pdf": lambda x, width=1.0, mean=0.0: _landau(x, mean, width, True),
+    "round": _round, "trunc": np.trunc, "rint": np.rint, "nearbyint": np.rint, "nint": lambda x: _whole(np.rint(x)),
+    "ceilnint": lambda x: _whole(np.ceil(x)), "floornint": lambda x: _whole(np.floor(x)),
+    "lround": lambda x: _whole(_round(x), 64), "even": lambda x: 1 - (_whole(x, 64) & 1),
+    "odd": lambda x: _whole(x, 64) & 1, "signbit": lambda x: np.signbit(x) * 1, "isnan": lambda x: np.isnan(x) * 1,
+    "isinf": lambda x: np.isinf(x) * 1, "isfinite": lambda x: np.isfinite(x) * 1,
+    "finite": lambda x: np.isfinite(x) * 1, "fmax": np.fmax, "fmin": np.fmin, "copysign": np.copysign,
+    "nextafter": np.nextafter, "fdim": _above, "remainder": _remainder, "ldexp": lambda x, n: x * np.exp2(_whole(n)),
+    "factorial": lambda n: _FACTORIALS[np.clip(_whole(n), 0, 171)], "binomial": _binomial,
+    "binomiali": _binomial_tail, "prob": _chi2_probability, "cauchydist": _cauchy, "laplacedist": _laplace,
+    "laplacedisti": _laplace_sum,
     "exponential_pdf": _exponential, "bigaussian_pdf": _two_gaussians,
 }  # fmt: skip
 _CONSTANTS = {"pi": np.pi, "true": 1.0, "false": 0.0, "infinity": np.inf}
@@ -202,16 +333,21 @@ _CONSTANTS = {"pi": np.pi, "true": 1.0, "false": 0.0, "infinity": np.inf}
 _BINARY: list[dict[str, Callable[[Any, Any], Any]]] = [
     {"||": lambda a, b: np.logical_or(a, b) * 1},
     {"&&": lambda a, b: np.logical_and(a, b) * 1},
+    {"|": _of_integers("|", np.bitwise_or)},
+    {"&": _of_integers("&", np.bitwise_and)},
     {"==": lambda a, b: np.equal(a, b) * 1, "!=": lambda a, b: np.not_equal(a, b) * 1},
     {
         "<": lambda a, b: np.less(a, b) * 1, "<=": lambda a, b: np.less_equal(a, b) * 1,
         ">": lambda a, b: np.greater(a, b) * 1, ">=": lambda a, b: np.greater_equal(a, b) * 1,
     },
+    {"<<": _of_integers("<<", np.left_shift), ">>": _of_integers(">>", np.right_shift)},
     {"+": np.add, "-": np.subtract},
     {"*": np.multiply, "/": _quotient, "%": np.fmod},
 ]  # fmt: skip
 _WHOLE = frozenset({"abs", "min", "max", "sq", "sign", "int"})
 """Functions that return whole numbers for whole numbers. The others convert them to floating-point numbers first."""
+_OF_CPP = frozenset({"<<", ">>", "&", "|", "~"})
+"""Operators that only compiled formulas have with the precedence of C++."""
 _DEEPEST = 100
 
 
@@ -230,6 +366,17 @@ def _shape(name: str, first: int, count: int) -> Compiled | None:
     if name == "expo":
         return lambda v, p: np.exp(p[first] + p[first + 1] * v["x"])
     return lambda v, p: sum(p[first + i] * v["x"] ** i for i in range(needed))
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function takes this number of arguments."""
+    if isinstance(function, np.ufunc):
+        return count == function.nin
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 class Formula:
@@ -261,6 +408,8 @@ class Formula:
             found = _TOKEN.match(text, place)
             if found is None or found.lastgroup is None:
                 raise self._unknown(text[place:].strip()[:20])
+            if not compiled and (found["sign"] in _OF_CPP or text[found.start("number") :][:2] in ("0x", "0X")):
+                raise self._unknown(found[0].strip())
             self._tokens.append((found.lastgroup, found[found.lastgroup]))
             place = found.end()
         self._at = 0
@@ -329,17 +478,19 @@ class Formula:
 
     def _unary(self) -> Compiled:
         with self._deeper():
-            sign = self._take("-", "+", "!")
+            sign = self._take("-", "+", "!", "~")
             if sign:
                 operand = self._unary()
                 if sign == "!":
                     return self._typed(lambda v, p: np.logical_not(operand(v, p)) * 1)
+                if sign == "~":
+                    return lambda v, p: _of_integers("~", np.bitwise_xor)(operand(v, p), -1)
                 return (lambda v, p: -operand(v, p)) if sign == "-" else operand
             base = self._atom()
             if not self._take("^", "**"):
                 return base
             power = self._unary()
-            return lambda v, p: np.power(base(v, p), np.asarray(power(v, p), np.float64))
+            return lambda v, p: _power(base(v, p), np.asarray(power(v, p), np.float64))
 
     def _atom(self) -> Compiled:
         if self._at >= len(self._tokens):
@@ -385,11 +536,11 @@ class Formula:
             shape = _shape(name, int(first[1]), self._count) if first[0] == "number" and first[1].isdecimal() else None
             if shape is not None and len(arguments) == 1:
                 return shape
-        plain = name.rpartition("::")[2].lower()
+        plain = "lgamma" if name == "gamma" else name.rpartition("::")[2].lower()  # as in C's library
         if called and plain in _FUNCTIONS:
             function = _FUNCTIONS[plain]
             # Universal functions of NumPy would take one more argument as the place of the result.
-            if isinstance(function, np.ufunc) and len(arguments) != function.nin:
+            if not _takes(function, len(arguments)):
                 raise self._unknown(f"{name} with {len(arguments)} arguments")
             if plain in _WHOLE:
                 return self._typed(lambda v, p: function(*(argument(v, p) for argument in arguments)))

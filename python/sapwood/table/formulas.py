@@ -113,6 +113,12 @@ def _exp(x: Foreign) -> Foreign:
     return choose(x < -700, 0.0, found)
 
 
+def _round(x: Foreign) -> Foreign:
+    """Round half away from zero."""
+    whole = np.trunc(x)
+    return whole + np.copysign(np.absolute(x - whole) >= 0.5, x)
+
+
 _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     **dict.fromkeys(("abs", "fabs"), (1, np.absolute)),
     **{
@@ -136,10 +142,33 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "max": (2, lambda a, b: choose(a < b, b, a)),
     "min": (2, lambda a, b: choose(b < a, b, a)),
     "pow": (2, _power),
+    "round": (1, _round),
+    **{
+        f"TMath::{name}": (1, function)
+        for name, function in {
+            "Abs": np.absolute, "ACos": np.arccos, "ACosH": np.arccosh, "ASin": np.arcsin, "ASinH": np.arcsinh,
+            "ATan": np.arctan, "ATanH": np.arctanh, "Ceil": np.ceil, "Cos": np.cos, "CosH": np.cosh, "Exp": np.exp,
+            "Floor": np.floor, "Log": np.log, "Log10": np.log10, "Log2": np.log2, "Sin": np.sin, "SinH": np.sinh,
+            "Sqrt": np.sqrt, "Tan": np.tan, "TanH": np.tanh,
+        }.items()
+    },
+    "TMath::ATan2": (2, np.arctan2),
+    "TMath::Hypot": (2, np.hypot),
+    "TMath::Max": (2, lambda a, b: choose(a >= b, a, b)),
+    "TMath::Min": (2, lambda a, b: choose(a <= b, a, b)),
+    "TMath::Power": (2, _power),
+    "TMath::Sq": (1, lambda x: x * x),
     "sq": (1, lambda x: x * x),
     "sqrt": (1, lambda x: np.sqrt(np.absolute(x))),
 }  # fmt: skip
 """The functions of formulas, with the numbers of their arguments."""
+_CONSTANTS = {
+    "TMath::Pi": math.pi, "TMath::TwoPi": 2 * math.pi, "TMath::PiOver2": math.pi / 2, "TMath::PiOver4": math.pi / 4,
+    "TMath::InvPi": 1 / math.pi, "TMath::RadToDeg": 180 / math.pi, "TMath::DegToRad": math.pi / 180,
+    "TMath::Sqrt2": math.sqrt(2), "TMath::E": math.e, "TMath::Ln10": math.log(10), "TMath::LogE": math.log10(math.e),
+    "TMath::EulerGamma": float(np.euler_gamma), "TMath::Infinity": math.inf, "TMath::QuietNaN": math.nan,
+}  # fmt: skip
+"""Functions without arguments."""
 _BOOL_FUNCTIONS = frozenset({"isfinite", "isinf", "isnan", "signbit"})
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "/": _quotient,
@@ -399,6 +428,9 @@ class _Parser:
         return _Part(node, "name", _PRIMARY)
 
     def _called(self, token: _Token) -> _Part:
+        if token.text in _CONSTANTS:
+            self._close()
+            return _Part(_at(ast.Constant(_CONSTANTS[token.text]), token.place), "number", _PRIMARY)
         known = _FUNCTIONS.get(token.text)
         if known is None:
             what = f"the function {token.text} is not supported in formulas of ROOT"
