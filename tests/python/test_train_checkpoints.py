@@ -523,6 +523,14 @@ def test_a_folder_that_becomes_read_only_does_not_cost_the_results(
     with pytest.warns(SapwoodWarning, match="checkpoint .*state cannot be removed: .*Read-only file system"):
         found = train.run(Counts(), folder, step_size=100, checkpoint=state, checkpoint_every=0, done=end)
     assert found["counts"]["n"] == FILES * ENTRIES and done == [found]
+    opened = os.open
+
+    def refuse_new(path: Any, flags: int, *mode: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refuse_new)
     with pytest.raises(StorageError, match=r"checkpoint .* cannot be written"):
         Checkpoint(state, {}).save({})
     monkeypatch.undo()
