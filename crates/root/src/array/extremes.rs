@@ -465,8 +465,11 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Collects the statistics of entries in small pieces, and does `work` with each of these after it, while their
-    /// numbers are in the cache of the processor. Without numbers, all entries are one piece.
+    /// Does `work` with entries in small pieces, and collects the statistics of each piece after it, while its numbers
+    /// are in the cache of the processor. Without numbers, all entries are one piece.
+    ///
+    /// `work` comes first, because it writes: its writes overlap with its reads from memory, which the statistics alone
+    /// would wait for.
     pub fn in_pieces(
         &mut self,
         from: usize,
@@ -476,8 +479,8 @@ impl Collected {
         let mut from = from;
         while from < to {
             let end = self.piece.map_or(to, |piece| from.saturating_add(piece).min(to));
-            self.look(end)?;
             work(from, end)?;
+            self.look(end)?;
             from = end;
         }
         Ok(())
