@@ -196,7 +196,9 @@ class WritableNTuple(WritableTable):
         if not found.fields:
             return
         sets = index_set(found, kinds)
-        plan = FieldPlan({name: ("number", values.dtype.name) for name, values in sets.items()})
+        # NumPy takes microseconds to compose the name of a type.
+        names = {kind: kind.name for kind in {values.dtype for values in sets.values()}}
+        plan = FieldPlan({name: ("number", names[values.dtype]) for name, values in sets.items()})
         native = self._file.native
         native.add_attribute_set(self._number, INDEX_SET, plan.native())
         ranges = np.asarray(found.edges, np.uint64)
