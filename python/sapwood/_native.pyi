@@ -856,7 +856,7 @@ class Output:
         collect checksums of later writes. Other arguments are as for a new file.
         """
     def keep_checksums(self) -> None:
-        """Collect checksums of later writes."""
+        """Collect checksums of later writes, if they are not collected yet."""
     def share_checksums(self, file: File) -> None:
         """Let a reader of the file compare records with the checksums that were collected so far."""
     def check_free(self) -> None:

@@ -59,6 +59,15 @@ def pages_of(path: Path, name: str) -> list[tuple[int, int]]:
         return [(row[3], row[4]) for row in table.native.plan([table[name].number], 0, ENTRIES)[0]]
 
 
+def change_a_page(path: Path) -> None:
+    offset, length = pages_of(path, "x")[0]
+    with path.open("r+b") as stored:
+        stored.seek(offset + length - 1)
+        (last,) = stored.read(1)
+        stored.seek(offset + length - 1)
+        stored.write(bytes([last ^ 1]))
+
+
 def test_other_values_anywhere_in_a_copy_are_noticed(tmp_path: Path) -> None:
     path = write(tmp_path / "file.root", compression=None)
     make_index(path)
@@ -173,11 +182,19 @@ def test_bytes_are_hashed_while_they_are_written(tmp_path: Path, compression: An
         number = table["x"].number
         hashed = table.native.content_hash(number, output)
         assert hashed == table.native.content_hash(number, None)
-    offset, length = pages_of(path, "x")[0]
-    with path.open("r+b") as stored:
-        stored.seek(offset + length - 1)
-        (last,) = stored.read(1)
-        stored.seek(offset + length - 1)
-        stored.write(bytes([last ^ 1]))
+    change_a_page(path)
     with sapwood.open(f"{path}:t") as table:
         assert table.native.content_hash(number, output) == hashed != table.native.content_hash(number, None)
+
+
+@FORMS
+def test_only_records_of_trees_are_hashed_for_an_index(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, index=True) as file:
+        kinds = {"x": "int32", "y": "float64"}
+        table = file.mktree("t", kinds) if form == "ttree" else file.mkrntuple("t", kinds)
+        table.extend(DATA)
+    change_a_page(path)
+    with sapwood.open(path) as changed:
+        native = changed.file.native
+        assert (native.checksums(file._file.native) == native.checksums(None)) is (form == "rntuple")

@@ -274,7 +274,7 @@ impl Output {
     fn check_free(&self) -> PyResult<()> {
         self.check_stream().map_err(raise)
     }
-    /// Collects checksums of later writes.
+    /// Collects checksums of later writes, if they are not collected yet.
     fn keep_checksums(&self, py: Python<'_>) -> PyResult<()> {
         self.alone(py, |inner| {
             inner.file.keep_checksums(Written::default());

@@ -603,7 +603,7 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
         raise
     if path is not None and beside is None:
         forget(path)
-    if (settings.checksums or settings.index) and path is not None:
+    if settings.checksums and path is not None:
         native.keep_checksums()
     return OutputFile(native, path, beside, remote, table_format, index=settings.index, checksums=settings.checksums)
 

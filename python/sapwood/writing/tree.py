@@ -51,6 +51,11 @@ class WritableTree(WritableTable):
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
         self._collected = []
 
+    def collect_zones(self) -> None:
+        """Collect statistics of all numbers, and hashes of baskets, which the index of a tree has."""
+        self._file.native.keep_checksums()
+        super().collect_zones()
+
     @property
     def num_baskets(self) -> int:
         """Number of baskets of the branch with the most baskets."""

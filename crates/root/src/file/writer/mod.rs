@@ -287,9 +287,10 @@ impl FileWriter {
         Ok(file)
     }
 
-    /// Collects checksums of the records that are written from now on, besides those known already.
+    /// Collects checksums of the records that are written from now on, besides those known already. Does nothing if
+    /// they are collected.
     pub fn keep_checksums(&mut self, known: Written) {
-        self.written = Some(known);
+        self.written.get_or_insert(known);
     }
     /// The checksums collected so far.
     pub fn written(&self) -> Option<&Written> {
