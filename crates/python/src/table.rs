@@ -11,7 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
-use sapwood_root::table::{FieldInfo, FieldReader, Hidden, Table, content_hash, places_hash, whole};
+use sapwood_root::table::{
+    FieldInfo, FieldReader, Hidden, Table, content_hash, known_hash, places_hash, whole,
+};
 use std::sync::Arc;
 
 /// A table of entries, of any format.
@@ -85,10 +87,14 @@ impl PyTable {
     }
     fn content_hash(&self, py: Python<'_>, field: usize, output: Option<&Output>) -> PyResult<u64> {
         let pool = pool()?;
-        with_table(py, &*self.table, || match output {
-            Some(output) => output
-                .with_written(|written| pool.install(|| content_hash(&*self.table, field, Some(written)))),
-            None => pool.install(|| content_hash(&*self.table, field, None)),
+        let table = &*self.table;
+        with_table(py, table, || {
+            let known =
+                |output: &Output| output.with_written(|written| Ok(known_hash(table, field, written)));
+            match output.map(known).transpose()?.flatten() {
+                Some(hash) => Ok(hash),
+                None => pool.install(|| content_hash(table, field)),
+            }
         })
     }
     /// Returns the numbers of fields, given by their names from the top down, joined by dots.

@@ -3,6 +3,7 @@
 use super::HEADER;
 use crate::error::{Error, Result, Within};
 use std::cell::RefCell;
+use twox_hash::XxHash64;
 
 struct Contexts {
     zlib: libdeflater::Decompressor,
@@ -140,7 +141,7 @@ fn decode_block(
         b"L4" => {
             let (sum, data) =
                 block.split_first_chunk::<8>().ok_or_else(|| Error::corrupt("lz4: no checksum"))?;
-            if xxhash_rust::xxh64::xxh64(data, 0) != u64::from_be_bytes(*sum) {
+            if XxHash64::oneshot(0, data) != u64::from_be_bytes(*sum) {
                 return Err(Error::corrupt("lz4: the checksum does not match the data"));
             }
             lz4::block::decompress_to_buffer(data, Some(wanted as i32), out)
@@ -225,7 +226,7 @@ mod tests {
     fn lz4_checksum_is_verified() {
         let text = b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab";
         let packed = lz4::block::compress(text, None, false).unwrap();
-        let mut body = xxhash_rust::xxh64::xxh64(&packed, 0).to_be_bytes().to_vec();
+        let mut body = XxHash64::oneshot(0, &packed).to_be_bytes().to_vec();
         body.extend(&packed);
         let mut out = vec![0; text.len()];
         decompress(&block(*b"L4", 1, &body, text.len()), &mut out).unwrap();

@@ -5,6 +5,7 @@ use super::noise::is_noise;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
+use twox_hash::XxHash64;
 
 /// A codec; the numbers are those of the hundreds in `fCompress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -186,7 +187,7 @@ fn encode_block(
             };
             let Some(packed) = packed else { return Ok(None) };
             let data = body.get(..packed).unwrap_or_default();
-            *sum = xxhash_rust::xxh64::xxh64(data, 0).to_be_bytes();
+            *sum = XxHash64::oneshot(0, data).to_be_bytes();
             Ok(Some(packed + 8))
         }
         Algorithm::Lzma => lzma(level.unsigned_abs(), block, room),

@@ -6,6 +6,7 @@ use super::fill::Edges;
 use super::math::{acosh, asinh, both};
 use super::value::{Cells, Element, Value, broadcast};
 use crate::error::{Error, Result};
+use twox_hash::XxHash64;
 
 /// Treatment of numbers outside the bins.
 #[derive(Debug, Clone, PartialEq)]
@@ -262,7 +263,7 @@ impl Correction {
                     if *whole { (value as i64).to_le_bytes() } else { value.to_le_bytes() }
                 };
                 let bytes: Vec<u8> = of_inputs.iter().flat_map(bits).collect();
-                Ok(distribution.number(xxhash_rust::xxh64::xxh64(&bytes, 0)))
+                Ok(distribution.number(XxHash64::oneshot(0, &bytes)))
             }
             Some(Content::Transform { input, whole, rule, content }) => {
                 let made = self.value(*rule, row, stack)?;

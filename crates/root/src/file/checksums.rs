@@ -17,7 +17,8 @@ use crate::wire::grow::{self, Grow};
 use crate::wire::{Cursor, Key};
 use sapwood_io::Cause;
 use std::collections::BTreeMap;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
 
 const MAGIC: &[u8; 8] = b"SAPWSUM1";
 /// Bytes before the records.
@@ -112,7 +113,7 @@ impl Checksums {
             return Err(Error::corrupt("it is not a file of checksums"));
         }
         let (covered, sum) = bytes.split_last_chunk::<END>().ok_or_else(|| wrong("it is cut off"))?;
-        if xxh3_64(covered) != u64::from_le_bytes(*sum) {
+        if XxHash3_64::oneshot(covered) != u64::from_le_bytes(*sum) {
             return Err(wrong("its own checksum is wrong"));
         }
         let (lead, rest) = covered.split_at_checked(LEAD).ok_or_else(|| wrong("it is cut off"))?;
@@ -148,7 +149,7 @@ impl Checksums {
         for Sum { offset, length, hash } in &self.records {
             [offset, length, hash].into_iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         }
-        bytes.extend(xxh3_64(&bytes).to_le_bytes());
+        bytes.extend(XxHash3_64::oneshot(&bytes).to_le_bytes());
         bytes
     }
 
@@ -203,7 +204,7 @@ impl Checksums {
             let Some(own) = bytes.get(from..).and_then(|rest| rest.get(..record.length as usize)) else {
                 break;
             };
-            record.compare(xxh3_64(own))?;
+            record.compare(XxHash3_64::oneshot(own))?;
         }
         Ok(())
     }
@@ -305,16 +306,16 @@ impl<'a> Rest<'a> {
     fn sum(&mut self, length: u64) -> u64 {
         let first = self.take(length).unwrap_or_default();
         if first.len() as u64 == length {
-            return xxh3_64(first);
+            return XxHash3_64::oneshot(first);
         }
-        let mut hash = Xxh3::new();
-        hash.update(first);
+        let mut hash = XxHash3_64::new();
+        hash.write(first);
         let mut missing = length - first.len() as u64;
         while let Some(next) = self.take(missing) {
-            hash.update(next);
+            hash.write(next);
             missing -= next.len() as u64;
         }
-        hash.digest()
+        hash.finish()
     }
 }
 
@@ -356,7 +357,7 @@ impl<'a> Window<'a> {
 
     /// Computes the checksum of a record.
     fn sum(&mut self, offset: u64, length: u64) -> Result<Sum> {
-        let mut hash = Xxh3::new();
+        let mut hash = XxHash3_64::new();
         let mut at = offset;
         let end = offset.saturating_add(length);
         while at < end {
@@ -364,10 +365,10 @@ impl<'a> Window<'a> {
                 self.fill(at, 1)?;
             }
             let bytes = self.known(at, end - at);
-            hash.update(bytes);
+            hash.write(bytes);
             at += bytes.len() as u64;
         }
-        Ok(Sum { offset, length, hash: hash.digest() })
+        Ok(Sum { offset, length, hash: hash.finish() })
     }
 }
 
@@ -401,7 +402,7 @@ fn free_segments(file: &RootFile) -> Result<BTreeMap<u64, u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checksums, Sum, Written, xxh3_64};
+    use super::{Checksums, Sum, Written, XxHash3_64};
     use crate::file::RootFile;
     use crate::file::writer::{FileWriter, Options};
     use sapwood_io::Memory;
@@ -425,6 +426,8 @@ mod tests {
         file.delete(0, "second", None).unwrap();
         file.commit().unwrap();
         let known = Written { records: file.written().unwrap().records.clone() };
+        file.keep_checksums(Written::default());
+        assert_eq!(file.written().unwrap().records, known.records, "a second request discards nothing");
         let bytes = sink.bytes().clone();
         (bytes, known)
     }
@@ -440,7 +443,7 @@ mod tests {
         assert!(collected.count() >= 2, "{known:?}");
         assert_eq!(Checksums::parse(&found.encode()).unwrap(), found);
         for Sum { offset, length, hash } in &found.records {
-            assert_eq!(xxh3_64(&bytes[*offset as usize..(offset + length) as usize]), *hash);
+            assert_eq!(XxHash3_64::oneshot(&bytes[*offset as usize..(offset + length) as usize]), *hash);
         }
         // A reader of the whole file meets each record.
         assert_eq!(file.use_checksums(found.clone()).unwrap(), None);
@@ -520,7 +523,7 @@ mod tests {
             let mut written = Written::default();
             written.note(1000, &parts);
             assert_eq!(whole(&written), [40, 100, 31], "{step}");
-            assert_eq!(written.records[&1040].hash, xxh3_64(&all[40..140]));
+            assert_eq!(written.records[&1040].hash, XxHash3_64::oneshot(&all[40..140]));
         }
         let mut written = Written::default();
         // Elsewhere these bytes are no records, and the last one is not complete here.

@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 use crate::file::RootFile;
 use crate::wire::grow::{self, Grow};
 use sapwood_io::Cause;
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// The checksum of envelopes and pages.
 pub fn checksum(bytes: &[u8]) -> u64 {
-    xxh3_64(bytes)
+    XxHash3_64::oneshot(bytes)
 }
 
 /// The type of an envelope.

@@ -4,7 +4,8 @@ use super::Table;
 use crate::error::{Error, Result};
 use crate::file::checksums::Written;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::Xxh3Default;
+use std::hash::Hasher;
+use twox_hash::XxHash3_64;
 
 /// Bytes that are read and hashed at once: they stay in the cache of a processor.
 const PIECE: usize = 64 << 10;
@@ -22,42 +23,51 @@ fn places(table: &dyn Table, field: usize) -> Vec<[u64; 4]> {
 
 /// Returns a hash of the places and entries of all pages of a field, and of the pages that it needs to be read.
 pub fn places_hash(table: &dyn Table, field: usize) -> u64 {
-    let mut hash = Xxh3Default::new();
+    let mut hash = XxHash3_64::new();
     for number in places(table, field).as_flattened() {
-        hash.update(&number.to_le_bytes());
+        hash.write(&number.to_le_bytes());
     }
-    hash.digest()
+    hash.finish()
+}
+
+/// Returns the [`content_hash`] of a field if the hashes of all its pages are known since they were written.
+pub fn known_hash(table: &dyn Table, field: usize, written: &Written) -> Option<u64> {
+    let pages = places(table, field);
+    let hashes = pages.iter().map(|&[offset, length, ..]| written.hash_of(offset, length));
+    Some(joined_hash(table, field, &hashes.collect::<Option<Vec<_>>>()?))
 }
 
 /// Returns a hash of all stored bytes of a field: of its pages in the file and in memory, of those that it needs to be
-/// read, and of its description. Each page is read once, on all threads, unless its hash is known since it was written.
+/// read, and of its description. Each page is read once, on all threads.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn content_hash(table: &dyn Table, field: usize, written: Option<&Written>) -> Result<u64> {
+pub fn content_hash(table: &dyn Table, field: usize) -> Result<u64> {
     let size = table.source().size();
     let hash_of = |buffer: &mut Vec<u8>, &[offset, length, ..]: &[u64; 4]| {
-        if let Some(known) = written.and_then(|written| written.hash_of(offset, length)) {
-            return Ok(known);
-        }
         buffer.resize(PIECE, 0);
-        let mut hash = Xxh3Default::new();
+        let mut hash = XxHash3_64::new();
         let end = offset.saturating_add(length).min(size);
         for start in (offset..end).step_by(PIECE) {
             let part = buffer.get_mut(..(end - start).min(PIECE as u64) as usize).unwrap_or_default();
             let read = table.source().read_at(start, part);
             read.map_err(|error| Error::from(error).within(table.place(field)))?;
-            hash.update(part);
+            hash.write(part);
         }
-        Ok(hash.digest())
+        Ok(hash.finish())
     };
     let pages = places(table, field);
     let hashes: Vec<u64> = pages.par_iter().map_init(Vec::new, hash_of).collect::<Result<_>>()?;
-    let mut hash = Xxh3Default::new();
-    hash.update(table.description(field).as_bytes());
-    table.in_memory(field, &mut |bytes| hash.update(bytes));
-    for one in hashes {
-        hash.update(&one.to_le_bytes());
+    Ok(joined_hash(table, field, &hashes))
+}
+
+/// Joins the hashes of the pages of a field with its description and its pages in memory.
+fn joined_hash(table: &dyn Table, field: usize, pages: &[u64]) -> u64 {
+    let mut hash = XxHash3_64::new();
+    hash.write(table.description(field).as_bytes());
+    table.in_memory(field, &mut |bytes| hash.write(bytes));
+    for page in pages {
+        hash.write(&page.to_le_bytes());
     }
-    Ok(hash.digest())
+    hash.finish()
 }

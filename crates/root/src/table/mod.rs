@@ -41,7 +41,7 @@ mod page;
 pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, ListOffsets, Target};
-pub use identity::{content_hash, places_hash};
+pub use identity::{content_hash, known_hash, places_hash};
 pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
