@@ -252,9 +252,10 @@ class FileHandle(ABC):
     @property
     def has_sets_or_maps(self) -> bool:
         """Whether a class that the file describes has a member that is, or contains, a set or a map."""
-        if self._has_sets_or_maps is None:
-            self._has_sets_or_maps = self.native.has_sets_or_maps()
-        return self._has_sets_or_maps
+        found = self._has_sets_or_maps
+        if found is None:
+            found = self._has_sets_or_maps = bool(self.native.has_sets_or_maps())
+        return found
 
     def streamers_named(self, classname: str) -> list[StreamerInfo]:
         """List the versions of a class that the file describes."""
