@@ -7,6 +7,7 @@ from typing import Any
 
 import awkward as ak
 import numpy as np
+import pandas as pd
 import pytest
 
 import sapwood
@@ -78,6 +79,31 @@ def test_numbers_that_no_type_holds_are_refused(tmp_path: Path, library: str, wh
         with pytest.raises(ArgumentError, match=f"'x' is .*{message}"):
             sapwood.concatenate(files, ["x", "n"], library=library, how=how)
     assert [values_of(one) for (one,) in sapwood.iterate(files, ["x"], library=library, how=tuple)] == [first, second]
+
+
+PAIRS: dict[str, Any] = {
+    "int32": [1, 2], "uint64": np.array([2**64 - 1], "u8"), "float32": [0.5, np.nan], "float64": [np.nan, 0.5],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("other", PAIRS)
+@pytest.mark.parametrize("optional", ["int32", "uint64", "float32", "float64"])
+def test_missing_values_are_not_nan(tmp_path: Path, library: str, optional: str, other: str) -> None:
+    given = {"int32": [3, None], "uint64": [2**40, None]}.get(optional, [1.5, np.nan, None])
+    names = ["a", "b"]
+    for name, kind, values in zip(names, (f"?{optional}", other), (given, PAIRS[other]), strict=True):
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            file.mkrntuple("t", {"x": kind}).extend({"x": ak.Array(values)})
+    for order in (names, names[::-1]):
+        values = [one for name in order for one in (given if name == "a" else list(PAIRS[other]))]
+        files = [f"{tmp_path / name}.root:t" for name in order]
+        if optional.startswith("float") and other == "uint64" and library != "np":  # NumPy has objects here
+            with pytest.raises(ArgumentError, match="would be rounded"):
+                sapwood.concatenate(files, ["x"], library=library)
+            continue
+        found = values_of(sapwood.concatenate(files, ["x"], library=library)["x"])
+        assert [None if one is pd.NA else one for one in found] == pytest.approx(values, nan_ok=True)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -426,10 +426,17 @@ class Pandas(Library):
         import pandas as pd
 
         def alike(series: Sequence[Any], joining: Joining) -> list[Any]:
-            if not all(isinstance(one.dtype, np.dtype) and one.dtype.kind in "iuf" for one in series):
+            kinds = [one.dtype for one in series]
+            if not all(getattr(kind, "kind", "O") in "iuf" for kind in kinds):
                 return list(series)  # pandas keeps the values
-            found = alike_arrays([one.to_numpy() for one in series], joining)
-            return [one.astype(values.dtype) for one, values in zip(series, found, strict=True)]
+            if all(isinstance(kind, np.dtype) for kind in kinds):
+                found = alike_arrays([one.to_numpy() for one in series], joining)
+                return [one.astype(values.dtype) for one, values in zip(series, found, strict=True)]
+            # pandas would make missing values of NaN.
+            tables = [_arrow_table(one) for one in series]
+            arrays = [one.column(0) for one in _alike_tables(tables, joining)]
+            made = [pd.array(one, dtype=pd.ArrowDtype(one.type)) for one in arrays]
+            return [pd.Series(new, old.index, name=old.name) for new, old in zip(made, series, strict=True)]
 
         if isinstance(arrays[0], pd.Series):
             return pd.concat(alike(arrays, joining))
@@ -442,6 +449,14 @@ class Pandas(Library):
                 pairs = zip(frames, alike(series, joining.within(name)), strict=True)
                 frames = [frame.assign(**{name: one}) for frame, one in pairs]
         return pd.concat(frames)
+
+
+def _arrow_table(series: Foreign) -> Foreign:
+    """Return a pandas series of numbers as an Arrow table. NaN is not a missing value."""
+    import pyarrow as pa
+
+    values = series.to_numpy() if isinstance(series.dtype, np.dtype) else series.array
+    return pa.table([pa.array(values, from_pandas=False)], [""])
 
 
 class PyArrow(Library):
