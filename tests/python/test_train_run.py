@@ -102,6 +102,8 @@ def test_results_equal_a_plain_loop(folder: Path, chunks: list[dict[str, Any]]) 
     }
     with pytest.raises(KeyError):
         outcome["nobody"]
+    assert "count" in outcome and "nobody" not in outcome and list(outcome) == ["count", "other"]
+    assert outcome.keys() == {"count", "other"} and outcome.get("nobody") is None
 
 
 def test_results_do_not_depend_on_threads(folder: Path) -> None:
@@ -253,6 +255,7 @@ def test_a_failing_task_is_taken_off_while_others_go_on(folder: Path, threads: i
     assert outcome.tasks[1].results == {}
     with pytest.raises(train.TaskError) as caught:
         outcome["fails"]
+    assert "fails" not in outcome and "fails" not in list(outcome)
     message = str(caught.value)
     assert "task fails failed on" in message
     assert "events_1.root:Events, entries 50 to 100" in message

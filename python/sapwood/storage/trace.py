@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -101,6 +101,14 @@ class Trace:
     def __len__(self) -> int:
         """Count the rows."""
         return len(self._numbers("offset")) if self._columns else 0
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a column of that name."""
+        return name in COLUMNS
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the columns."""
+        return iter(COLUMNS)
 
     def __getitem__(self, name: str) -> Array:
         """Return a column as a NumPy array; text as objects."""

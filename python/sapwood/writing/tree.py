@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
@@ -65,6 +65,14 @@ class WritableTree(WritableTable):
     def keys(self) -> list[str]:
         """Return the names of the branches, including counters."""
         return [branch.name for branch in self._plan.branches]
+
+    def __contains__(self, where: object) -> bool:
+        """Whether there is a branch of that name."""
+        return where in self._codes
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the branches."""
+        return iter(self.keys())
 
     def __getitem__(self, where: str) -> WritableBranch:
         """Return a branch.
@@ -207,6 +215,14 @@ class FixedTree(WritableTable):
     def keys(self) -> list[str]:
         """Return the names of the branches."""
         return self.read().keys()
+
+    def __contains__(self, where: object) -> bool:
+        """Whether there is a branch of that name."""
+        return where in self.keys()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the branches."""
+        return iter(self.keys())
 
     def __getitem__(self, where: str) -> Foreign:
         """Return a branch that can be read."""

@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -181,8 +181,8 @@ class WorkerRecord:
 
 
 @dataclass(repr=False)
-class Run(Discreet):
-    """A finished run: the results of its tasks, and the account.
+class Run(Discreet, Mapping[str, dict[str, Any]]):
+    """A finished run: a mapping of the names of its tasks to their results, and the account.
 
     - `skipped`: files and steps that were left out, with the reasons.
     - `interrupted`: whether the run was stopped before its end. `resumed`: number of entries that an earlier run had
@@ -248,6 +248,22 @@ class Run(Discreet):
                     raise TaskError(f"task {task} {record.failure}")
                 return record.results
         raise KeyError(task)
+
+    def __contains__(self, task: object) -> bool:
+        """Whether there are results of a task: it ran and was not removed."""
+        return any(record.name == task and not record.failure for record in self.tasks)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the tasks with results."""
+        return (record.name for record in self.tasks if not record.failure)
+
+    def __len__(self) -> int:
+        """Count the tasks with results."""
+        return sum(not record.failure for record in self.tasks)
+
+    def __bool__(self) -> bool:
+        """Return true, also without results."""
+        return True
 
     def add(self, cost: Cost) -> None:
         """Add the cost of a process."""
