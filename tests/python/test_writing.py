@@ -333,6 +333,21 @@ def test_extend_wants_what_the_tree_takes(path: Path) -> None:
     assert sapwood.open(path)["t"].num_entries == 1
 
 
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_lists_of_records_may_all_be_empty(path: Path, make: str) -> None:
+    full = [[{"pt": 1.5, "q": 1}], [], [{"pt": 2.5, "q": -1}, {"pt": 3.5, "q": 1}]]
+    with sapwood.recreate(path) as file:
+        table = getattr(file, make)("t", {"x": "var * {pt: float32, q: int8}"})
+        for some in ([], [[]], [[], []], np.zeros((2, 0)), ak.Array([]), ak.Array([[], []]), ak.Array(full)):
+            table.extend({"x": some})
+        with pytest.raises(ArgumentError, match=r"takes .*, not int64"):
+            table.extend({"x": [[1, 2]]})
+        assert table.num_entries == 10
+    found = sapwood.open(path)["t"]
+    records = found["x"].array() if make == "mkrntuple" else ak.zip({n: found[f"x_{n}"].array() for n in ("pt", "q")})
+    assert records.to_list() == [[]] * 7 + full
+
+
 # Files and directories
 
 

@@ -338,6 +338,7 @@ class TreePlan:
             return
         name, offsets = node.name, None
         if node.listed:
+            column = _as_lists(column)
             if column[0] != "list":
                 raise ArgumentError(f"branch {name!r} takes lists of records, not {_words(column)}")
             _, offsets, column = column
@@ -362,14 +363,9 @@ class TreePlan:
             if column[0] == "number" and len(column[1]) == 0:
                 return ("text", np.zeros(1, np.int64), np.zeros(0, np.uint8))
         elif branch.kind == "counted":
-            if column[0] == "list":
-                return ("list", column[1], self._numbers(branch, column[2]))
-            if column[0] == "number" and len(column[1]) == 0:
-                return ("list", np.zeros(1, np.int64), self._numbers(branch, column))
-            if column[0] == "fixed":
-                # Lists that happen to have equal lengths.
-                offsets = np.arange(column[1] + 1, dtype=np.int64) * column[2]
-                return ("list", offsets, self._numbers(branch, column[3]))
+            lists = _as_lists(column)
+            if lists[0] == "list":
+                return ("list", lists[1], self._numbers(branch, lists[2]))
         else:
             return self._numbers(branch, column)
         raise ArgumentError(f"branch {branch.name!r} takes {_takes(branch)}, not {_words(column)}")
@@ -398,6 +394,15 @@ def _places(node: _Leaf | _Fields) -> Iterator[int]:
     else:
         for _, inner in node.fields:
             yield from _places(inner)
+
+
+def _as_lists(column: Column) -> Column:
+    """Return lists for arrays of one size, which are lists of equal lengths, and for an empty array."""
+    if column[0] == "fixed":
+        return ("list", np.arange(column[1] + 1, dtype=np.int64) * column[2], column[3])
+    if column[0] == "number" and len(column[1]) == 0:
+        return ("list", np.zeros(1, np.int64), column)
+    return column
 
 
 def _empty_records(column: Column, node: _Fields) -> Column:
