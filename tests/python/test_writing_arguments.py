@@ -166,6 +166,16 @@ def test_a_file_that_another_thread_closed_takes_no_entries(
         table.extend({"x": [1.0]})
 
 
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_every_call_on_a_closed_file_is_one_kind_of_error(tmp_path: Path, make: str) -> None:
+    file = sapwood.recreate(tmp_path / "a.root")
+    table = getattr(file, make)("t", {"x": "float64"})
+    file.close()
+    for call in (lambda: table.extend({"x": [1.0]}), table.flush, table.finish, lambda: file.mkdir("d"), file.commit):
+        with pytest.raises(ArgumentError, match=r"closed file: .*a\.root"):
+            call()
+
+
 @pytest.mark.parametrize("option", ["index", "atomic", "reproducible", "title", "uuid_function"])
 def test_an_option_of_new_files_for_an_update(tmp_path: Path, option: str) -> None:
     path = tmp_path / "a.root"

@@ -500,11 +500,11 @@ class OutputFile:
 
         Raises
         ------
-        ValueError
+        ArgumentError
             The file is closed.
         """
         if self.closed:
-            raise ValueError(f"cannot {doing} a closed file: {self._file_path}")
+            raise ArgumentError(f"cannot {doing} a closed file: {self._file_path}")
 
     def __enter__(self) -> Self:
         """Return itself; the end of the block closes the file."""

@@ -98,6 +98,7 @@ class WritableTable(InOutputFile):
     def take(self, columns: list[Column]) -> None:
         """Write the columns of all fields, without those of counters."""
         with self._file.changing():
+            self._file.check_open("write to")
             self._file.native.extend(self._number, columns)
 
     def finish(self) -> None:
