@@ -14,6 +14,7 @@ import sapwood
 import sapwood.tools
 from sapwood.cli import main
 from sapwood.compression import ZSTD
+from sapwood.errors import ArgumentError
 from sapwood.tools.checking import check
 from sapwood.tools.difference import differences
 
@@ -220,3 +221,44 @@ def test_root_opens_skims_slims_splits_and_reclustered_trees_without_a_warning(
     assert found["all"] == {name: found["in0"][name] + slim[name] + found["in0"][name] for name in slim}
     borders = files["all"]["borders"]
     assert borders[-1] == 310 and 3 < len(borders) < 30
+
+
+PARAMETERS = """
+import sys, ROOT
+*paths, target = sys.argv[1:]
+for place, path in enumerate(paths):
+    file = ROOT.TFile(path, "RECREATE")
+    for kind in ("bool", "int", "Long_t", "Long64_t", "float", "double"):
+        for mode in "+*Mmfl":
+            value = [3, 7, 5][place] if kind != "bool" else place == 1
+            ROOT.TParameter[kind](f"{kind}{ord(mode)}", value, mode).Write()
+    file.Close()
+merger = ROOT.TFileMerger(False, False)
+merger.OutputFile(target, "RECREATE")
+for path in paths:
+    merger.AddFile(path, False)
+assert merger.Merge()
+"""
+
+
+def test_parameters_are_merged_as_hadd_does(tmp_path: Path, root_python: Path) -> None:
+    paths = [str(tmp_path / f"{place}.root") for place in range(3)]
+    root(root_python, PARAMETERS, *paths, tmp_path / "hadd.root")
+    done = sapwood.tools.merge(tmp_path / "all.root", paths)
+    assert not done.kept and done.is_complete
+    with sapwood.open(tmp_path / "all.root") as ours, sapwood.open(tmp_path / "hadd.root") as theirs:
+        values = [{key: (file[key].classname, file[key].value) for key in theirs} for file in (ours, theirs)]
+    assert len(values[0]) == 36 and values[0] == values[1]
+
+
+def test_a_key_without_a_name_is_refused_with_its_file(tmp_path: Path, root_python: Path) -> None:
+    make = """
+import sys, ROOT
+file = ROOT.TFile(sys.argv[1], "RECREATE")
+file.mkdir("d").cd()
+ROOT.TNamed("", "title").Write()
+file.Close()
+"""
+    root(root_python, make, tmp_path / "a.root")
+    with pytest.raises(ArgumentError, match=r"a\.root: the key of a TNamed in d has no name"):
+        sapwood.tools.merge(tmp_path / "all.root", [tmp_path / "a.root"])

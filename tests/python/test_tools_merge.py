@@ -344,6 +344,7 @@ def test_branches_that_differ_are_united_where_asked(tmp_path: Path) -> None:
         assert new["folder/Runs"].num_entries == 6
     with pytest.raises(ArgumentError, match="the first tree has no branch"):
         merge(output, paths)
+    assert merge(output, paths, union=True, verify=True).verified
 
 
 def test_types_that_differ_cannot_be_united(tmp_path: Path) -> None:
@@ -358,7 +359,7 @@ def test_fields_of_rntuples_are_united_where_asked(tmp_path: Path) -> None:
         with sapwood.recreate(tmp_path / f"{name}.root") as file:
             file.mkrntuple("N", data)
     paths = [tmp_path / "a.root", tmp_path / "b.root"]
-    merge(tmp_path / "all.root", paths, union=True)
+    assert merge(tmp_path / "all.root", paths, union=True, verify=True).verified
     with sapwood.open(tmp_path / "all.root") as file:
         assert file["N"]["y"].array().to_list() == [0, 0, 0, 1, 2, 3]
     with pytest.raises(ArgumentError, match="'y' is new"):
@@ -385,13 +386,17 @@ def test_points_are_appended_in_the_order_of_files_and_equal_graphs_count(tmp_pa
 @pytest.mark.parametrize(
     ("dtype", "bit", "expected"),
     [("int32", None, 12), ("int32", 16, 60), ("int32", 17, 5), ("int32", 18, 3), ("int32", 19, 5), ("int32", 20, 3),
-     ("float64", None, 12.0), ("bool", None, True), ("bool", 16, True)],
+     ("float64", None, 12.0), ("bool", None, True), ("bool", 16, True),
+     ("long long", None, 12), ("long long", 16, 60), ("long long", 17, 5), ("long long", 18, 3), ("long long", 19, 5),
+     ("long long", 20, 3)],
 )  # fmt: skip
 def test_parameters_are_merged_as_their_bits_say(tmp_path: Path, dtype: str, bit: int | None, expected: float) -> None:
     paths = [tmp_path / f"{place}.root" for place in range(3)]
     for path, value in zip(paths, (5, 4, 3), strict=True):
         with sapwood.recreate(path) as file:
-            one = sapwood.new.TParameter(value, dtype)
+            one = sapwood.new.TParameter(value, "int64" if dtype == "long long" else dtype)
+            if dtype == "long long":
+                one = sapwood.new.NewObject(f"TParameter<{dtype}>", one.title, one.members)
             if bit is not None:
                 one.members["@fBits"] = 1 << bit
             file["p"] = one
@@ -399,6 +404,17 @@ def test_parameters_are_merged_as_their_bits_say(tmp_path: Path, dtype: str, bit
     with sapwood.open(tmp_path / "out.root") as file:
         assert file["p"].member("fVal") == expected
         assert bit is None or file["p"].member("@fBits") & 1 << bit  # a part can be merged again
+
+
+def test_an_object_that_cannot_be_written_is_named_with_its_file(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{place}.root" for place in range(2)]
+    for path in paths:
+        with sapwood.recreate(path) as file:
+            file["d/p"] = sapwood.new.TParameter(2**31 - 1, "int32")
+            file["d/h"] = sapwood.new.TH((np.array([100]), np.array([0.0, 1.0])), "C")
+    for name, message in (("p", "4294967294"), ("h", "200 does not fit into its bins of type i8")):
+        with pytest.raises(ArgumentError, match=rf"all\.root: d/{name}: .*{message}"):
+            merge(tmp_path / "all.root", paths, only=[f"d/{name}"])
 
 
 def entry_list(file: str, blocks: list[list[int]]) -> sapwood.new.NewObject:

@@ -149,6 +149,8 @@ def _joined_points(graphs: Sequence[Foreign]) -> dict[str, Any]:
 
 def _joined_values(parameters: Sequence[Foreign]) -> bool | int | float:
     bits, values = parameters[0].member("@fBits"), [one.member("fVal") for one in parameters]
+    if not all(isinstance(value, (bool, int, float)) for value in values):
+        raise UnsupportedError(f"values of a {parameters[0].classname} cannot be added")
     is_bool = isinstance(values[0], bool)
     for bit, take in (
         (16, all if is_bool else math.prod), (17, max), (18, min), (19, lambda found: found[0]),

@@ -13,7 +13,8 @@ import numpy as np
 
 from sapwood.columns import Column, Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, CorruptError, NotFoundError, SapwoodError, UnsupportedError
+from sapwood.errors import ArgumentError, CorruptError, NotFoundError, SapwoodError, UnsupportedError, check_kind
+from sapwood.files.ntuple import RNTuple
 from sapwood.table.index import INDEX_SET, index_set, indexable
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -25,7 +26,6 @@ from sapwood.writing.table import WritableTable
 from sapwood.writing.types import is_types, to_type
 
 if TYPE_CHECKING:
-    from sapwood.files.ntuple import RNTuple
     from sapwood.writing.output import OutputFile
 
 NativeField = tuple[str, Shape, int | None]
@@ -298,6 +298,7 @@ class WritableNTuple(WritableTable):
             The fields differ.
         """
         self._file.check_open("write to")
+        check_kind("source", source, RNTuple, "an RNTuple opened for reading")
         stored = [field.name for field in source.fields if field.record.source_field_id is None]
         more = [name for name in stored if name not in self._plan.shapes]
         less = [name for name in self._plan.shapes if name not in stored]

@@ -446,6 +446,7 @@ class TableDirectory(OutputDirectory):
             A field of `fields` holds objects serialized by their streamer.
         """
         self._file.check_open("make an RNTuple in")
+        check_kind("source", source, RNTuple, "an RNTuple opened for reading")
         sizes: tuple[int | None, int | None, int | None] = cluster_size, cluster_entries, page_size
         native = self._file.native
         if fields is None:

@@ -79,7 +79,8 @@ def merge(
     dry_run
         Read only keys and descriptions; write nothing.
     verify
-        Compare all values of the joined trees, and the sums of histograms, with the inputs.
+        Compare all values of the joined trees, and the sums of histograms, with the inputs. Of a `union`, the branches
+        that each input has are compared.
     resume
         Merge in parts. An interrupted merge keeps its parts in the folder ``OUTPUT.parts`` and continues with them
         when it is run again.
@@ -142,8 +143,6 @@ def merge(
     tell = progress or (lambda *_: None)
     if dry_run:
         return plan_merge(str(target), paths, settings)
-    if union and verify:
-        raise ArgumentError("a union cannot be verified: it has more branches than its inputs")
     if (union or recluster) and (jobs > 1 or resume):
         raise ArgumentError("union and recluster use one process: they take no jobs or resume")
     if (jobs > 1 or resume) and len(paths) > 1:

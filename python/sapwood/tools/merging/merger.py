@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
@@ -104,6 +104,11 @@ class Merger:
         summaries: list[Summary] = []
         tables: list[Item] = []
         for item in objects_of(file.directory, self._settings, self._first):
+            if not item.key.name:
+                where = item.path.rstrip("/") or "its root directory"
+                raise ArgumentError(
+                    f"{path}: the key of a {item.classname} in {where} has no name, so it cannot be written"
+                )
             if item.path in self._classes and self._classes[item.path] != item.classname:
                 raise ArgumentError(
                     f"{path}: {item.path} is a {item.classname}, but a {self._classes[item.path]} in earlier files"
@@ -232,10 +237,21 @@ class Merger:
             else:
                 self._result.copied.append(path)
         for holder, found in names.items():
-            self._native.write_sums(self._directory(holder), found)
+            directory = self._directory(holder)
+            for name, one in found:
+                with self._naming(f"{holder}/{name}" if holder else name):
+                    self._native.write_sums(directory, [(name, one)])
         if self._summaries:
             type(self._summaries[0]).joined(self._summaries).write(self._new)
             self._result.trees[SUMMARY] = 1
+
+    @contextlib.contextmanager
+    def _naming(self, path: str) -> Generator[None]:
+        """Name the output and an object of it in an error."""
+        try:
+            yield
+        except SapwoodError as error:
+            raise type(error)(f"{self._result.output}: {path}: {error}") from error
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
         """Join objects, or add objects of different shapes, such as histograms with and without squares of weights."""
@@ -270,8 +286,10 @@ class Merger:
                 raise CorruptError(
                     f"{path}: its parts do not fit together ({type(error).__name__}: {error})"
                 ) from error
+        self._directory(holder)
         directory = self._new[holder] if holder else self._new
-        directory[name] = NewObject(classname, title, members)
+        with self._naming(path):
+            directory[name] = NewObject(classname, title, members)
         self._result.added[path] = sum(one.count for one in sums)
         return True
 

@@ -11,7 +11,7 @@ from sapwood.errors import SapwoodError
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, enter
 from sapwood.tools.merging.settings import Settings
 
-_JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParameter<(bool|int|long|float|double)>")
+_JOINED = re.compile(r"TGraph((Asymm|Bent)?Errors)?|TEntryList|TEventList|TParameter<.+>")
 
 _FILLED = re.compile(r"TH[123]([A-Z]|Poly)|TProfile(2D|3D|2Poly)?|TEfficiency|THn(Sparse)?(T<.*>)?|THn(Sparse)?[A-Z]")
 
