@@ -761,6 +761,9 @@ class Branch(Field):
     def basket(self, number: int) -> tuple[bytes, list[int] | None]:
         """Read a basket: its values, and where its entries begin and the last ends, if their sizes differ."""
     @property
+    def range_text(self) -> str | None:
+        """Text of the range in the title of its first leaf, without the brackets."""
+    @property
     def packing(self) -> tuple[float, float, int] | None:
         """How its numbers are packed (`Double32_t`, `Float16_t`): the range (0 and 0 if there is none) and bits."""
 

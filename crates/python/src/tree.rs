@@ -5,6 +5,7 @@ use crate::table::{PyField, PyTable};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
+use sapwood_root::streamer::packed::range_text;
 use sapwood_root::tree::{Basket, BasketPlace, Branch, Tree};
 use std::sync::Arc;
 
@@ -139,6 +140,11 @@ impl PyBranch {
     ) -> PyResult<(Bound<'py, PyBytes>, Option<Vec<u32>>)> {
         let (data, bounds) = with_table(py, &*self.tree, || self.tree.contents(self.index, number))?;
         Ok((PyBytes::new(py, &data), bounds))
+    }
+    /// Text of the range in the title of its first leaf, without the brackets.
+    #[getter]
+    fn range_text(&self) -> PyResult<Option<&str>> {
+        Ok(self.branch()?.leaves.first().and_then(|leaf| range_text(&leaf.title)))
     }
     /// Packing of its numbers: range and bits.
     #[getter]

@@ -162,20 +162,24 @@ pub fn has_range(title: &str) -> bool {
     bracket(title).is_some()
 }
 
-/// Finds the first `[low, high]` or `[low, high, bits]` in a comment; array lengths do not count.
-fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
+/// Returns the text inside the first `[low, high]` or `[low, high, bits]` of a comment or title; array lengths do not
+/// count. Titles of leaves have it with the type and name (`x/d[0,10,30]`) or, from ROOT 6.20, without the name.
+pub fn range_text(title: &str) -> Option<&str> {
     let mut rest = title;
-    while let Some(start) = rest.find('[') {
-        let inside = rest.get(start + 1..)?;
-        let end = inside.find(']')?;
-        let parts: Vec<&str> = inside.get(..end)?.split(',').collect();
-        match parts.as_slice() {
-            [low, high] => return Some((number(low)?, number(high)?, None)),
-            [low, high, bits] => return Some((number(low)?, number(high)?, bits.trim().parse().ok())),
-            _ => rest = inside.get(end + 1..)?,
+    while let Some((_, after)) = rest.split_once('[') {
+        let (inside, after) = after.split_once(']')?;
+        if matches!(inside.split(',').count(), 2 | 3) {
+            return Some(inside);
         }
+        rest = after;
     }
     None
+}
+
+fn bracket(title: &str) -> Option<(f64, f64, Option<u32>)> {
+    let mut parts = range_text(title)?.split(',');
+    let (low, high) = (number(parts.next()?)?, number(parts.next()?)?);
+    Some((low, high, parts.next().and_then(|bits| bits.trim().parse().ok())))
 }
 
 /// Parses an end of a range. ROOT knows five multiples of `pi` and no other arithmetic (`TStreamerElement::GetRange`).

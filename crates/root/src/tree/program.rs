@@ -197,7 +197,7 @@ fn info(tree: &Tree, element: &BranchElement) -> Option<Arc<StreamerInfo>> {
 }
 
 /// Returns the dimensions in a title such as `x[n][3]/F`: the fixed lengths, and whether one is a name.
-fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
+pub fn dimensions(leaf: &Leaf) -> (Vec<usize>, bool) {
     let mut dims = Vec::new();
     let mut named = false;
     let mut rest = leaf.title.as_str();

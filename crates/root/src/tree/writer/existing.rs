@@ -13,8 +13,10 @@ use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile};
 use crate::streamer::declare::{Class, Shape};
+use crate::streamer::packed::range_text;
 use crate::streamer::typename::{self, Cpp};
 use crate::streamer::{Classes, ElementClass, Object, ObjectReader, StreamerInfo, Value};
+use crate::tree::program::dimensions;
 use crate::tree::{self, BasketPlace, Leaf, Tree};
 use crate::wire::Cursor;
 use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
@@ -607,23 +609,18 @@ fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Resu
         },
         ("TBranch", None, [leaf]) => {
             let number = number(leaf).ok_or_else(unknown)?;
-            let mut dims = dims(&leaf.title);
+            let dims = dimensions(leaf).0;
             if !leaf.counted {
-                return Ok(BranchKind::Numbers { number, dims: dims.into_iter().flatten().collect() });
-            }
-            // The first dimension is the counter's name.
-            if dims.is_empty() || dims.remove(0).is_some() {
-                return Err(unknown());
+                return Ok(BranchKind::Numbers { number, dims });
             }
             let counter =
                 branch.counter.and_then(|c| top.iter().position(|i| *i == c)).ok_or_else(unknown)?;
-            Ok(BranchKind::Counted { number, dims: dims.into_iter().flatten().collect(), counter })
+            Ok(BranchKind::Counted { number, dims, counter })
         }
         ("TBranch", None, leaves) => {
             let each = leaves.iter().map(|leaf| {
                 let number = number(leaf).filter(|_| !leaf.counted).ok_or_else(unknown)?;
-                let sizes = dims(&leaf.title).into_iter().flatten();
-                let sizes: Vec<usize> = sizes.collect();
+                let sizes = dimensions(leaf).0;
                 Ok((
                     leaf.name.clone(),
                     sizes.iter().rev().fold(number, |of, n| Shape::Array(*n, Box::new(of))),
@@ -640,21 +637,12 @@ fn kind(tree: &Tree, branch: &tree::Branch, top: &[usize], counts: bool) -> Resu
     }
 }
 
-/// Returns the lengths in the brackets of a leaf's title; `None` for a name.
-fn dims(title: &str) -> Vec<Option<usize>> {
-    // A range follows a slash.
-    let title = title.split('/').next().unwrap_or_default();
-    title.split('[').skip(1).map(|part| part.trim_end_matches(']').parse().ok()).collect()
-}
-
 fn number(leaf: &Leaf) -> Option<Shape> {
-    let range = || {
-        leaf.title.split_once('/').and_then(|(_, r)| r.split_once('[')).map(|(_, r)| r.trim_end_matches(']'))
-    };
+    let range = || range_text(&leaf.title).unwrap_or_default().to_owned();
     match leaf.class.as_str() {
         "TLeafG" => Some(Shape::Long(!leaf.unsigned)),
-        "TLeafF16" => Some(Shape::Packed(true, range().unwrap_or_default().to_owned())),
-        "TLeafD32" => Some(Shape::Packed(false, range().unwrap_or_default().to_owned())),
+        "TLeafF16" => Some(Shape::Packed(true, range())),
+        "TLeafD32" => Some(Shape::Packed(false, range())),
         class => Number::of_leaf(class, leaf.unsigned).map(Shape::Number),
     }
 }
@@ -688,7 +676,7 @@ fn class(info: &StreamerInfo, classes: &Classes, depth: usize) -> Result<Class> 
         let dims = e.max_index.iter().take(usize::try_from(e.array_dim).unwrap_or(0));
         let sizes: Option<Vec<usize>> = dims.map(|d| usize::try_from(*d).ok()).collect();
         let code = if e.array_dim > 0 { e.kind - 20 } else { e.kind };
-        let range = || e.title.split_once('[').and_then(|(_, r)| r.split_once(']')).map_or("", |(r, _)| r);
+        let range = || range_text(&e.title).unwrap_or_default();
         let of = match (e.class, code) {
             (ElementClass::BasicType, 4) => Ok(Shape::Long(true)),
             (ElementClass::BasicType, 9) => Ok(Shape::Packed(false, range().to_owned())),
