@@ -18,13 +18,14 @@ import pytest
 import sapwood
 from sapwood.cli import main
 from sapwood.compression import LZ4
-from sapwood.errors import ArgumentError, NotFoundError, StorageError
+from sapwood.errors import ArgumentError, CorruptError, NotFoundError, StorageError, UnsupportedError
+from sapwood.lab.advice import rewriting
 from sapwood.tools import copying, shims
 from sapwood.tools.checking import check
 from sapwood.tools.copying import Selection, copy, make_directories, move, remove, split
 from sapwood.tools.difference import differences
 from sapwood.tools.drawing import histogram_of
-from sapwood.tools.merging import merger
+from sapwood.tools.merging import merge, merger
 from sapwood.tools.shims import hadd
 from sapwood.writing.output import replacing
 
@@ -623,8 +624,75 @@ def test_a_cut_of_more_dimensions_than_the_values_is_an_error(odd: Path, cut: st
         file["t"].arrays(["n"], cut)
 
 
-@pytest.mark.parametrize(("expression", "weight"), [("x", "v"), ("v", "x"), ("n", "v")])
+@pytest.mark.parametrize(("expression", "weight"), [("x", "v"), ("v", "x")])
 def test_a_weight_of_other_lists_than_the_values_is_an_error(odd: Path, expression: str, weight: str) -> None:
     pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
     with pytest.raises(ArgumentError, match=f"the weight '{weight}' does not fit '{expression}'"):
         histogram_of(f"{odd}:t", expression, weight=weight)
+
+
+@pytest.mark.parametrize("name", ["x", "a"])
+def test_the_range_of_packed_numbers_stays_without_a_name_in_the_title(name: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "packed.root", str(tmp_path / "out.root")
+    values = np.linspace(0.001, 9.999, 50)
+    with sapwood.recreate(path, compression=None) as file:
+        dims = (2,) if name == "a" else ()
+        data = np.stack([values, values], 1) if dims else values
+        file.mktree("T", {name: ("Double32_t[0,10,30]", dims)}).extend({name: data})
+    size = "[2]" if dims else ""
+    named, nameless = f"{name}{size}/d[0,10,30]".encode(), b"d[0,10,%s30]" % (b"0" * (len(size) + 2))
+    stored = path.read_bytes()
+    assert named in stored
+    path.write_bytes(stored.replace(named, nameless))  # as ROOT 6.20 wrote it
+    before = sapwood.open(path)["T"].arrays()
+    assert np.abs(ak.to_numpy(before[name]) - data).max() < 1e-8
+    copy(f"{path}:T", out, selection=Selection(stop=40))
+    assert ak.array_equal(sapwood.open(out)["T"].arrays(), before[:40])
+    with sapwood.update(path) as file:
+        file["T"].extend({name: data})
+    assert ak.array_equal(sapwood.open(path)["T"].arrays(), ak.concatenate([before, before]))
+
+
+@pytest.mark.parametrize("level", [0, 1, 99])
+def test_the_branches_of_objects_keep_their_names(level: int, tmp_path: Path) -> None:
+    path, out = str(tmp_path / "objects.root"), str(tmp_path / "out.root")
+    inner = ak.zip({"x": np.arange(5.0), "y": np.arange(5)})
+    objects = ak.zip({"n": np.arange(5), "flags": np.arange(15).reshape(5, 3), "p": inner}, depth_limit=1)
+    with sapwood.recreate(path) as file:
+        file.mktree("T", {"o": objects}, records="class", split_level=level).extend({"o": objects})
+    old = sapwood.open(path)["T"]
+    if level == 99:  # members that are split themselves
+        with pytest.raises(UnsupportedError, match="not rewritten"):
+            copy(f"{path}:T", out, selection=Selection(stop=3))
+        return
+    copy(f"{path}:T", out, selection=Selection(stop=3))
+    new = sapwood.open(out)["T"]
+    assert new.typenames(full_paths=True) == old.typenames(full_paths=True)
+    assert ak.to_list(new.arrays()) == ak.to_list(old.arrays(entry_stop=3))
+
+
+@pytest.mark.corpus
+def test_a_branch_that_would_be_lost_is_refused(tmp_path: Path, corpus: Path) -> None:
+    source, out = f"{corpus / 'files' / 'uproot-issue513.root'}:Delphes", tmp_path / "out.root"
+    for selection in (Selection(stop=2), Selection(keep=("Event",)), Selection(auto_flush=10)):
+        with pytest.raises(UnsupportedError, match="Event"):
+            copy(source, out, selection=selection)
+        assert not out.exists()
+    copy(source, out, selection=Selection(keep=("Event_size",)))
+    assert sapwood.open(out)["Delphes"].keys() == ["Event_size"]
+    other = str(tmp_path / "other.root")
+    with sapwood.recreate(other) as file:
+        file.mktree("Delphes", {"extra": "int32"}).extend({"extra": [1, 2]})
+    for choices in ({"union": True}, {"recluster": True}):
+        inputs = [source.rpartition(":")[0], *([other] if "union" in choices else [])]
+        with pytest.raises(UnsupportedError, match="Event"):
+            merge(str(tmp_path / "merged.root"), inputs, **choices)
+
+
+@pytest.mark.corpus
+def test_a_rewrite_notices_a_branch_that_was_lost(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "_check_kept", lambda *_: None)
+    with pytest.raises(CorruptError, match="no branch 'Event/"):
+        rewriting.rewrite(str(corpus / "files" / "uproot-issue513.root"), tmp_path / "out.root", rewriting.Layout())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fnmatch
+import io
 import os
 import re
 import shutil
@@ -376,7 +377,7 @@ def _refusal(tree: Foreign, layout: Layout) -> str | None:
     if any(layout.drops(branch.name, path) for branch in tree.branches) or layout.changes.get(path):
         return None  # compressing again cannot do these
     try:
-        _shapes(tree, layout)
+        RewrittenTree([], path, tree, layout)
     except UnsupportedError as error:
         return one_line(error).removesuffix(_HINT)
     return None
@@ -509,9 +510,9 @@ def _shape(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None:
     elif leaf[0] in ("TLeafG", "TLeafg"):
         shapes.types[name] = _nested("Long_t" if leaf[0] == "TLeafG" else "ULong_t", branch)
     elif leaf[0] in ("TLeafF16", "TLeafD32"):
-        packing = re.search(r"/[fd](\[[^\]]*\])$", leaf[2])
+        text = branch.native.range_text
         packed = "Float16_t" if leaf[0] == "TLeafF16" else "Double32_t"
-        shapes.types[name] = _nested(packed + (packing[1] if packing else ""), branch)
+        shapes.types[name] = _nested(packed + (f"[{text}]" if text else ""), branch)
     elif kind is not None and kind[0] == "list" and branch.count_branch is None:
         shapes.lists[name] = "vector"
 
@@ -537,7 +538,9 @@ def _object(shapes: _Shapes, branch: Foreign, name: str, layout: Layout) -> None
         )
     shapes.records[name] = "class"
     shapes.classes[name] = (streamer.name, streamer.class_version)
-    shapes.split[name] = (99 if inner else 0) if layout.split_level is None else layout.split_level
+    unsplit = any(is_object(child.type) and not child.branches for child in inner)
+    level = (1 if unsplit else 99) if inner else 0
+    shapes.split[name] = level if layout.split_level is None else layout.split_level
     if inner:
         shapes.objects[name] = branch
 
@@ -550,6 +553,76 @@ def _class_of(branch: Foreign) -> Foreign:
         return branch.file.streamer_named(match[1])
     except SapwoodError:
         return None
+
+
+def _check_kept(old: Foreign, new: Foreign, names: Sequence[str], layout: Layout) -> None:
+    """Compare the branches of a tree with those that would be written: names, types and classes.
+
+    Raises
+    ------
+    UnsupportedError
+        A branch would be lost, or have another name or type.
+    """
+    theirs = {branch.name: branch for branch in old.branches}
+    ours = {branch.name: branch for branch in new.branches}
+    for name in names:
+        branch, counter = theirs[name], theirs[name].count_branch
+        before, after = _described(branch, layout), _described(ours[name], layout)
+        if counter is not None and (counter.type is None or counter.type[0] != "number"):
+            raise UnsupportedError(f"{counter.object_path}: it counts other branches and has more values{_HINT}")
+        for path, kind in before.items():
+            if after.get(path) != kind:
+                found = f"would become {after[path][0]}" if path in after else "would be lost"
+                raise UnsupportedError(f"{branch.object_path}: {path!r} ({kind[0]}) {found} when rewritten{_HINT}")
+        if more := [path for path in after if path not in before]:
+            raise UnsupportedError(f"{branch.object_path} would get other branches when rewritten: {more[0]!r}{_HINT}")
+        for classname in sorted(_classes_of(branch)):
+            if _members_of(branch, classname) != _members_of(ours[name], classname):
+                raise UnsupportedError(f"{branch.object_path}: objects of {classname} are not rewritten{_HINT}")
+
+
+def _described(branch: Foreign, layout: Layout) -> dict[str, tuple[Any, ...]]:
+    """Return the type, class and packing of a branch and all branches in it, by path."""
+    found: dict[str, tuple[Any, ...]] = {}
+
+    def walk(one: Foreign, path: str) -> None:
+        text = one.type == ("text",)  # strings of any class are written as text
+        classname = "text" if text else one.cpp_class
+        kind = classname if text or one.is_group or is_object(one.type) else one.typename
+        found[path] = (kind, classname, one.native.packing)
+        # Another split level changes the branches of an object, but not those of its class.
+        for child in one.branches if layout.split_level is None else ():
+            walk(child, f"{path}/{child.name}")
+
+    walk(branch, branch.name)
+    return found
+
+
+def _classes_of(branch: Foreign) -> set[str]:
+    """Return the names of the classes of the objects in a branch."""
+    found: set[str] = set()
+
+    def walk(kind: Foreign) -> None:
+        if isinstance(kind, (tuple, list)):
+            if len(kind) == 3 and kind[0] == "record" and kind[1]:
+                found.add(kind[1])
+            for part in kind:
+                walk(part)
+
+    for one in (branch, *branch.descendants()):
+        walk(one.type)
+        if (branch.is_group or is_object(one.type)) and (streamer := _class_of(one)) is not None:
+            found.add(streamer.name)
+    return found
+
+
+def _members_of(branch: Foreign, classname: str) -> Foreign:
+    """Return the version of a class, and the names, types and packing of its members; None for an unknown class."""
+    try:
+        streamer = branch.file.streamer_named(classname)
+    except SapwoodError:
+        return None
+    return streamer.class_version, [(one.name, one.typename) for one in streamer.elements]
 
 
 def _columns(tree: Foreign, shapes: _Shapes, start: int, stop: int) -> dict[str, Any]:
@@ -601,10 +674,12 @@ class RewrittenTree:
         if isinstance(usual, EllipsisType):
             usual = _file_codec(layout, {path: [first]})
         codecs |= dict.fromkeys(self._define, usual)
-        self._made = [
-            file.mktree(
+        empty = self._columns(first, 0, 0)
+
+        def make(file: Foreign) -> Foreign:
+            return file.mktree(
                 path,
-                self._columns(first, 0, 0),
+                empty,
                 first.title,
                 counter_name=lambda name: shapes.counters.get(name, f"n{name}"),
                 branch_types=shapes.types,
@@ -617,8 +692,13 @@ class RewrittenTree:
                 auto_flush=layout.auto_flush,
                 basket_size=layout.basket_size,
             )
-            for file in files
-        ]
+
+        trial = io.BytesIO()
+        with sapwood.recreate(trial) as file:
+            make(file)
+        with sapwood.open(trial) as file:
+            _check_kept(first, file[path], [name for name in shapes.names if name not in self._changes], layout)
+        self._made = [make(file) for file in files]
 
     def _columns(self, part: Foreign, start: int, stop: int) -> dict[str, Any]:
         columns = _columns(part, self._shapes, start, stop)
@@ -707,6 +787,13 @@ def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout | None) -> N
 
     entry = 0
     for part in parts:
+        if layout is None or layout.split_level is None:
+            path = plain_path(part.object_path)
+            there = {name for branch in new.branches for name in _described(branch, Layout())}
+            for branch in part.branches:
+                kept = layout is None or not layout.drops(branch.name, path)
+                if kept and (lost := [name for name in _described(branch, Layout()) if name not in there]):
+                    raise CorruptError(f"{new.file.file_path} has no branch {lost[0]!r}")
         shapes = _Shapes([one.name for one in readable(part)]) if layout is None else _shapes(part, layout)
         for start, stop in _chunks(part, 0, part.num_entries):
             old = _columns(part, shapes, start, stop)

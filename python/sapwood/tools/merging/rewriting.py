@@ -7,7 +7,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING
 
 from sapwood.compression import Compression
-from sapwood.errors import ArgumentError, SapwoodError
+from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
 from sapwood.files.kinds import SUMMARY, TREES, root_native
 from sapwood.tools.merging.inputs import open_file
 from sapwood.tools.merging.objects import objects_of
@@ -58,10 +58,19 @@ class Union:
         self._sets.append(set(names))
 
     def add(self, new: Foreign, path: str, tree: Foreign) -> None:
-        """Add the entries of a tree."""
+        """Add the entries of a tree.
+
+        Raises
+        ------
+        UnsupportedError
+            A branch has parts that would be lost.
+        """
         from sapwood.writing.columns import Ready, to_columns
         from sapwood.writing.shapes import blank, shape_of
 
+        for branch in tree.branches:
+            if branch.branches and not branch.is_group:
+                raise UnsupportedError(f"{branch.object_path}: a {branch.cpp_class} cannot be united with other trees")
         shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in self._types.items()}
         if self._table is None:
             none = {name: Ready(blank(shape, 0)) for name, shape in shapes.items()}

@@ -692,7 +692,12 @@ def _entries(tree: Foreign, given: Collection[str] = ()) -> Iterator[dict[str, A
 
 def whole_objects(members: Foreign, branch: Foreign) -> Foreign:
     """Return the objects of a split branch as records with the members' own names."""
-    named = {name.removeprefix(f"{branch.name}.").removeprefix(branch.name): members[name] for name in members.fields}
+    prefixes = f"{branch.name}.", branch.name
+    named = {
+        # The branch of a member of fixed size has the size in its name.
+        name.removeprefix(prefixes[0]).removeprefix(prefixes[1]).partition("[")[0]: members[name]
+        for name in members.fields
+    }
     return ak.zip(named, depth_limit=2 if branch.cpp_class.startswith("vector<") else 1)
 
 
