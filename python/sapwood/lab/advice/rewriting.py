@@ -571,7 +571,7 @@ def _check_kept(old: Foreign, new: Foreign, names: Sequence[str], layout: Layout
         if counter is not None and (counter.type is None or counter.type[0] != "number"):
             raise UnsupportedError(f"{counter.object_path}: it counts other branches and has more values{_HINT}")
         for path, kind in before.items():
-            if after.get(path) != kind:
+            if path not in after or after[path][1:] != kind[1:]:
                 found = f"would become {after[path][0]}" if path in after else "would be lost"
                 raise UnsupportedError(f"{branch.object_path}: {path!r} ({kind[0]}) {found} when rewritten{_HINT}")
         if more := [path for path in after if path not in before]:
@@ -586,10 +586,12 @@ def _described(branch: Foreign, layout: Layout) -> dict[str, tuple[Any, ...]]:
     found: dict[str, tuple[Any, ...]] = {}
 
     def walk(one: Foreign, path: str) -> None:
-        text = one.type == ("text",)  # strings of any class are written as text
-        classname = "text" if text else one.cpp_class
-        kind = classname if text or one.is_group or is_object(one.type) else one.typename
-        found[path] = (kind, classname, one.native.packing)
+        kind: Foreign = (one.typename, one.cpp_class)
+        if one is branch and not one.branches and not is_object(one.type):
+            kind = one.type  # the container or class of numbers and strings may change
+        elif one.is_group or is_object(one.type):
+            kind = one.cpp_class
+        found[path] = (one.typename, kind, one.native.packing)
         # Another split level changes the branches of an object, but not those of its class.
         for child in one.branches if layout.split_level is None else ():
             walk(child, f"{path}/{child.name}")
