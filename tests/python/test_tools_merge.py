@@ -394,7 +394,8 @@ def test_parameters_are_merged_as_their_bits_say(tmp_path: Path, dtype: str, bit
     paths = [tmp_path / f"{place}.root" for place in range(3)]
     for path, value in zip(paths, (5, 4, 3), strict=True):
         with sapwood.recreate(path) as file:
-            one = sapwood.new.TParameter(value, "int64" if dtype == "long long" else dtype)
+            held = bool(value) if dtype == "bool" else value
+            one = sapwood.new.TParameter(held, "int64" if dtype == "long long" else dtype)
             if dtype == "long long":
                 one = sapwood.new.NewObject(f"TParameter<{dtype}>", one.title, one.members)
             if bit is not None:
