@@ -103,6 +103,36 @@ def test_root_reads_what_was_added(tmp_path: Path, root_python: Path) -> None:
     ]
 
 
+def test_root_reads_unions_of_fields_that_were_added_late(tmp_path: Path, root_python: Path) -> None:
+    values: dict[str, list[Any]] = {
+        "int32": [0, 7], "?int32": [None, 7], "string": ["", "a"], "var * int8": [[], [1, 2]],
+        "3 * int16": [[0] * 3, [1] * 3], "{a: int32, b: var * float32}": [{"a": 0, "b": []}, {"a": 1, "b": [0.5]}],
+    }  # fmt: skip
+    jobs, expected = [], []
+    for number, (kind, (blank, value)) in enumerate(values.items()):
+        one = ak.to_regular(ak.Array([value])) if kind == "3 * int16" else ak.Array([value])
+        with sapwood.recreate(tmp_path / "a.root") as file:
+            file.mkrntuple("n", {"x": "int32"}).extend({"x": [1, 2, 3]})
+        for path in ("b.root", "c.root"):
+            with sapwood.recreate(tmp_path / path) as file:
+                out = file.mkrntuple("n", {"x": "int32"})
+                out.extend({"x": [4, 5]})
+                out.add_fields({"g1": kind})
+                out.extend({"x": [6], "g1": one})
+                out.add_fields({"g2": kind})
+                out.extend({"x": [7], "g1": one, "g2": one})
+        row = lambda x, *, g1=blank, g2=blank: {"x": x, "g1": g1, "g2": g2}  # noqa: E731
+        late = [row(4), row(5), row(6, g1=value), row(7, g1=value, g2=value)]
+        for order in ("abc", "bac", "bc"):
+            path = tmp_path / f"all{number}{order}.root"
+            with sapwood.recreate(path) as file:
+                file.merge_rntuples("n", [sapwood.open(tmp_path / f"{one}.root")["n"] for one in order], unite=True)
+            jobs.append(f"{path}:n")
+            expected.append([e for one in order for e in ([row(1), row(2), row(3)] if one == "a" else late)])
+    found = read(root_python, *jobs)
+    assert [one["entries"] for one in found] == expected
+
+
 def test_root_reads_members_that_were_added_to_records(tmp_path: Path, root_python: Path) -> None:
     path = tmp_path / "a.root"
     with sapwood.recreate(path) as file:

@@ -11,6 +11,8 @@ import pytest
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError
+from sapwood.tools import merge
+from sapwood.tools.checking import check
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ntuple"
 
@@ -128,3 +130,98 @@ def test_clusters_and_pages_get_other_sizes(tmp_path: Path) -> None:
     found = sapwood.open(tmp_path / "b.root")["n"]
     assert [one.num_entries for one in found.cluster_summaries] == [800, 800, 400]
     assert found.arrays().to_list() == 2 * source.arrays().to_list()
+
+
+KINDS: dict[str, Any] = {
+    "int32": lambda n: n,
+    "float64": lambda n: n + 0.5,
+    "bool": lambda n: n % 2 == 0,
+    "string": lambda n: f"s{n}" * (n % 3),
+    "?int32": lambda n: n if n % 3 else None,
+    "var * int8": lambda n: [n % 100] * (n % 4),
+    "var * var * float32": lambda n: [[0.5] * (n % 3)] * (n % 2),
+    "var * string": lambda n: [f"{n}"] * (n % 3),
+    "{a: int32, b: var * int16}": lambda n: {"a": n, "b": [n] * (n % 3)},
+    "var * {a: int32, b: ?float32}": lambda n: [{"a": n, "b": 1.5 if n % 2 else None}] * (n % 3),
+    "3 * int32": lambda n: [n, n + 1, n + 2],
+}
+BLANKS: dict[str, Any] = {
+    "int32": 0, "float64": 0.0, "bool": False, "string": "", "?int32": None, "3 * int32": [0, 0, 0],
+    "{a: int32, b: var * int16}": {"a": 0, "b": []},
+}  # fmt: skip
+
+
+def make_part(path: Path, fields: dict[str, str], random: np.random.Generator, options: dict[str, Any]) -> list[Any]:
+    """Write an RNTuple with some of the fields, some of them added between clusters; return its entries."""
+    chosen = [name for name in fields if random.random() < (0.2 if path.stem == "0" else 0.8)]
+    late = [name for name in chosen if random.random() < 0.6]
+    entries: list[Any] = []
+    with sapwood.recreate(path, compression=[None, sapwood.ZSTD(1)][random.integers(2)]) as file:
+        first = {"x": "int64"} | {name: fields[name] for name in chosen if name not in late}
+        table = file.mkrntuple("n", first, **options)
+        known = list(first)
+        for added in [None, *late, None]:
+            if added is not None:
+                table.add_fields({added: fields[added]})
+                known.append(added)
+            if count := int(random.integers(0, 4)):
+                start = len(entries)
+                kinds = {"x": "int64"} | fields
+                rows = [{name: KINDS.get(kinds[name], int)(start + place) for name in known} for place in range(count)]
+                data = {name: ak.Array([row[name] for row in rows]) for name in known}
+                fixed = [name for name in known if kinds[name] == "3 * int32"]
+                table.extend(data | {name: ak.to_regular(data[name]) for name in fixed})
+                if random.random() < 0.7:
+                    table.flush()
+                entries += rows
+    return [row | {name: BLANKS.get(fields[name], []) for name in fields if name not in row} for row in entries]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_unions_have_the_entries_of_their_parts(seed: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(seed)
+    fields = {f"g{place}": str(kind) for place, kind in enumerate(random.choice(list(KINDS), 4))}
+    options: dict[str, Any] = {"cluster_entries": 3, "page_size": 64} if seed % 2 else {}
+    paths = [tmp_path / f"{place}.root" for place in range(3)]
+    entries = [row for path in paths for row in make_part(path, fields, random, options)]
+    with sapwood.recreate(tmp_path / "all.root", compression=sapwood.ZSTD(1)) as file:
+        file.merge_rntuples("n", [sapwood.open(path)["n"] for path in paths], unite=True)
+    found = sapwood.open(tmp_path / "all.root")["n"]
+    there = ["x", *(name for name in fields if name in found.keys())]  # noqa: SIM118
+    assert found.arrays(there).to_list() == [{name: row[name] for name in there} for row in entries]
+    for name in there:
+        assert [value for part in found.iterate([name], step_size=2) for value in part[name].to_list()] == [
+            row[name] for row in entries
+        ]
+    assert [finding for finding in check(str(tmp_path / "all.root"), deep=True) if finding.severity != "info"] == []
+    assert merge(tmp_path / "again.root", paths, union=True, verify=True).verified
+
+
+def test_clusters_without_a_field_follow_each_other(tmp_path: Path) -> None:
+    """The field is added late in each part: a copied cluster lacks it, and then the next one has it."""
+    for place in range(2):
+        with sapwood.recreate(tmp_path / f"{place}.root") as file:
+            table = file.mkrntuple("n", {"x": "int32"})
+            table.extend({"x": [1, 2, 3]})
+            table.add_fields({"y": "int32", "z": "var * int32"})
+            if place:
+                table.extend({"x": [4], "y": [5], "z": [[6]]})
+    with sapwood.recreate(tmp_path / "all.root") as file:
+        sources = [sapwood.open(tmp_path / f"{place}.root")["n"] for place in range(2)]
+        assert file.merge_rntuples("n", sources) == (7, 3)
+    with sapwood.update(tmp_path / "all.root") as file:
+        file["n"].extend({"x": [7], "y": [8], "z": [[]]})
+    found = sapwood.open(tmp_path / "all.root")["n"]
+    assert found["y"].array().to_list() == [0, 0, 0, 0, 0, 0, 5, 8]
+    assert found["z"].array().to_list() == [[], [], [], [], [], [], [6], []]
+    assert [finding for finding in check(str(tmp_path / "all.root"), deep=True) if finding.severity != "info"] == []
+
+
+def test_a_source_is_an_open_rntuple(tmp_path: Path) -> None:
+    written(tmp_path / "a.root", table(0, 3))
+    with sapwood.recreate(tmp_path / "all.root") as file:
+        for make in (file.merge_rntuples, lambda name, sources: file.mkrntuple_like(name, *sources)):
+            with pytest.raises(ArgumentError, match=r"source is an RNTuple opened for reading, not '.*a\.root'"):
+                make("n", [str(tmp_path / "a.root")])
+        with pytest.raises(ArgumentError, match="source is an RNTuple opened for reading"):
+            file.mkrntuple("m", {"x": "int32"}).add(str(tmp_path / "a.root"))

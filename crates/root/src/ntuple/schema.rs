@@ -57,6 +57,20 @@ pub struct Field {
     pub broken: Option<Error>,
 }
 
+impl Field {
+    /// Number of values of a subfield for an entry, if fixed; `each` is that of this field.
+    pub fn inside(&self, each: Option<u64>) -> Option<u64> {
+        match self.role {
+            Role::Leaf | Role::Record
+                if self.representations.first().is_none_or(|columns| columns.len() < 2) =>
+            {
+                each?.checked_mul(self.array_size.unwrap_or(1))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A physical column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
@@ -253,6 +267,31 @@ impl Schema {
             field.representations.first()?.get(place).copied()
         };
         field.and_then(find).unwrap_or(column)
+    }
+
+    /// Returns the number of elements that each entry has in a column; zero if entries differ.
+    pub fn repeat(&self, column: usize) -> u64 {
+        let field = self.columns.get(column).and_then(|found| self.fields.get(found.field));
+        let Some(field) = field else { return 0 };
+        let mut above = Vec::new();
+        let mut next = field.parent;
+        while let Some(parent) = next.and_then(|id| self.fields.get(id)).filter(|_| above.len() <= DEEPEST) {
+            above.push(parent);
+            next = parent.parent;
+        }
+        let each = above.iter().rev().fold(Some(1), |each, parent| parent.inside(each));
+        let is_first = field.representations.iter().any(|columns| columns.first() == Some(&column));
+        let each = if field.array_size.is_none() && is_first { each } else { field.inside(each) };
+        each.unwrap_or(0)
+    }
+
+    /// Defers a column that was added after the header to an element.
+    pub fn defer(&mut self, column: usize, first_element: u64) {
+        let added = column >= self.header_columns;
+        if let Some(column) = self.columns.get_mut(column).filter(|_| added) {
+            column.first_element = first_element;
+            column.flags = if first_element > 0 { column.flags | DEFERRED } else { column.flags & !DEFERRED };
+        }
     }
 
     fn attach(&mut self, column: usize, field: usize, representation: u16) {

@@ -6,7 +6,7 @@ use super::envelope::{self, EnvelopeReader, Kind};
 use super::listing::{self, Listed};
 use super::pages::{Cluster, ClusterGroup, PageList};
 use super::plan::FieldColumns;
-use super::schema::{Field, Role, Schema};
+use super::schema::Schema;
 use super::structure::Compiler;
 use crate::compress::decode;
 use crate::error::{Error, ErrorKind, Result, Within};
@@ -415,11 +415,11 @@ impl NTuple {
             }
             let Some(field) = self.schema.fields.get(id) else { break };
             found.extend(field.representations.first().into_iter().flatten().map(|&id| (id, each)));
-            each = below(field, each);
+            each = field.inside(each);
         }
         while let Some((id, each)) = next.pop() {
             let Some(field) = self.schema.fields.get(id) else { continue };
-            let inside = below(field, each);
+            let inside = field.inside(each);
             let columns = field.representations.first().into_iter().flatten();
             for (place, &column) in columns.enumerate() {
                 let array = field.array_size.is_some() || place > 0;
@@ -435,18 +435,6 @@ impl NTuple {
     /// Describes its location for errors.
     pub fn place(&self) -> String {
         format!("RNTuple {} of {}", self.name, self.file.name())
-    }
-}
-
-/// Number of values of a subfield for an entry.
-fn below(field: &Field, each: Option<u64>) -> Option<u64> {
-    match field.role {
-        Role::Leaf | Role::Record
-            if field.representations.first().is_none_or(|columns| columns.len() < 2) =>
-        {
-            each?.checked_mul(field.array_size.unwrap_or(1))
-        }
-        _ => None,
     }
 }
 

@@ -183,7 +183,14 @@ impl<'a> Columns<'a> {
             // Elements missing from a deferred column are zero.
             let fits =
                 wanted.is_none_or(|wanted| wanted == elements || about.is_deferred() && elements < wanted);
-            (!fits).then(|| format!("{elements} elements for {} entries", cluster.entries))
+            let end = range.first_element.saturating_add(elements);
+            let entries = cluster.first_entry.saturating_add(cluster.entries);
+            let due = each.map_or(end, |each| each.saturating_mul(entries));
+            if fits {
+                (end != due).then(|| format!("it ends at element {end}, not {due}"))
+            } else {
+                Some(format!("{elements} elements for {} entries", cluster.entries))
+            }
         };
         *next = range.first_element.checked_add(elements);
         if let Some(text) = wrong {

@@ -45,6 +45,8 @@ pub struct Pending {
     counts: Vec<u64>,
     /// Number of elements in the clusters before.
     pub first_element: u64,
+    /// Whether a cluster before has this column.
+    pub started: bool,
     /// Number of buffered elements that sealed pages hold, or will hold when the pages of this step are sealed.
     pub taken: usize,
     /// Compression of the sealed pages, if they were copied.
@@ -75,6 +77,7 @@ impl Pending {
             sealed,
             counts,
             first_element: 0,
+            started: false,
             taken: 0,
             code: None,
             target: None,
@@ -92,6 +95,7 @@ impl Pending {
     /// Starts the next cluster.
     pub fn begin_cluster(&mut self) {
         self.first_element += self.elements();
+        self.started |= self.target != Some(CopiedTo::Nothing);
         self.sealed.clear();
         self.data.clear();
         self.counts.clear();

@@ -1,6 +1,6 @@
 //! Copying clusters of another RNTuple without decompressing their pages.
 
-use super::columns::{CopiedTo, PageBytes, Sealed};
+use super::columns::{CopiedTo, PageBytes, Pending, Sealed};
 use super::{NTupleOptions, NTupleWriter, WRITER, envelopes, sum_of, tops};
 use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
@@ -26,6 +26,8 @@ struct Copied<'a> {
     compression: u32,
     /// The target column; `None` if the cluster was written before the column was added.
     column: Option<usize>,
+    /// Number of elements that are missing at the start, because the column was added within the cluster.
+    missing: u64,
 }
 
 impl NTupleWriter {
@@ -48,7 +50,9 @@ impl NTupleWriter {
         let header = envelopes::header(name, &source.description, WRITER, &schema).within(place)?;
         let tops = tops(&schema).within(place)?;
         let key = file.reserve(directory, kinds::NTUPLE, name, "")?;
-        Ok(Self::from_parts(name, key, schema, tops, sum_of(&header), header, options))
+        let mut made = Self::from_parts(name, key, schema, tops, sum_of(&header), header, options);
+        made.defer();
+        Ok(made)
     }
 
     /// Copies the cluster that begins at an entry, with its pages unchanged or recompressed. Returns false and does
@@ -96,6 +100,10 @@ impl NTupleWriter {
         for (pending, from) in self.tops.iter_mut().flat_map(|top| &mut top.columns).zip(&columns) {
             pending.sealed = sealed.by_ref().take(from.pages.len()).collect();
             let code = compression.map_or(from.compression, Compression::code);
+            if from.missing > 0 {
+                pending.first_element += from.missing;
+                self.schema.defer(pending.column, pending.first_element);
+            }
             let target = from.column.map_or(CopiedTo::Nothing, CopiedTo::Column);
             (pending.code, pending.target) = (Some(code), Some(target));
         }
@@ -119,7 +127,8 @@ impl NTupleWriter {
             .filter(|(_, field)| field.source.is_none())
             .map(|(id, field)| (source.schema.path(id), field))
             .collect();
-        let counterpart = |column: usize, first: u64| {
+        let counterpart = |pending: &Pending| {
+            let column = pending.column;
             let own = self.schema.columns.get(column)?;
             let field = self.schema.fields.get(own.field)?;
             let place = field.representations.first()?.iter().position(|&id| id == column)?;
@@ -132,11 +141,16 @@ impl NTupleWriter {
             if !same {
                 return None;
             }
+            let added = column >= self.schema.header_columns;
             let mut choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
             let Some(chosen) = choices.find(stored) else {
                 // All clusters so far were written before the column was added, like this one.
-                return (first == own.first_element && column >= self.schema.header_columns)
-                    .then_some(Copied { pages: &[], compression: 0, column: None });
+                return (!pending.started && added).then_some(Copied {
+                    pages: &[],
+                    compression: 0,
+                    column: None,
+                    missing: 0,
+                });
             };
             let stored = source.schema.columns.get(chosen)?;
             let range = cluster.columns.get(chosen)?;
@@ -149,10 +163,19 @@ impl NTupleWriter {
             let mut own = field.representations.iter().filter_map(|columns| columns.get(place).copied());
             let column = own.find(alike);
             column?;
-            Some(Copied { pages: list.pages(range), compression: range.compression, column })
+            let elements = cluster.entries.saturating_mul(self.schema.repeat(column?));
+            let missing = elements.saturating_sub(list.elements(range));
+            if missing > 0 && (pending.started || !added) {
+                return None;
+            }
+            Some(Copied { pages: list.pages(range), compression: range.compression, column, missing })
         };
-        let columns = self.tops.iter().flat_map(|top| &top.columns);
-        columns.map(|pending| counterpart(pending.column, pending.first_element)).collect()
+        let columns = || self.tops.iter().flat_map(|top| &top.columns);
+        let found: Vec<Copied<'_>> = columns().map(counterpart).collect::<Option<_>>()?;
+        // The list of a cluster's columns can lack only columns at its end.
+        let last = found.iter().filter_map(|copied| copied.column).max();
+        let mut absent = columns().zip(&found).filter(|(_, copied)| copied.column.is_none());
+        absent.all(|(pending, _)| Some(pending.column) > last).then_some(found)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::array::Number;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::ntuple::encoding::Encoding;
-use crate::ntuple::schema::{Column, DEEPEST, DEFERRED, Field, PROJECTED, RANGE, REPETITIVE, Role, Schema};
+use crate::ntuple::schema::{Column, DEEPEST, Field, PROJECTED, RANGE, REPETITIVE, Role, Schema};
 use crate::ntuple::structure::MOST_VARIANTS;
 use crate::streamer::declare::{Class, Shape};
 use crate::streamer::packed::Packing;
@@ -123,14 +123,13 @@ fn plain(class: &Class) -> Option<&'static str> {
     }
 }
 
-/// Adds fields and their columns to a schema, level by level. If there are already `entries`, the columns are deferred:
-/// those entries have no elements. Compressed columns use encodings that compress well; others store values as they are
+/// Adds fields and their columns to a schema, level by level. Compressed columns use encodings that compress well; others store values as they are
 /// in memory. `default` is the compression of fields that set none.
-pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entries: u64) -> Result<()> {
+pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression) -> Result<()> {
     let mut names: HashSet<(Option<usize>, String)> = HashSet::new();
     names.extend(schema.fields.iter().map(|field| (field.parent, field.name.clone())));
     let known = !schema.fields.is_empty();
-    let mut queue: VecDeque<(Option<usize>, String, Shape, bool, usize, u64)> = VecDeque::new();
+    let mut queue: VecDeque<(Option<usize>, String, Shape, bool, usize)> = VecDeque::new();
     for spec in specs {
         let (parent, name, depth) = match spec.name.rsplit_once('.') {
             Some((above, name)) if known => {
@@ -148,9 +147,9 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
             }));
         }
         let split = spec.compression.unwrap_or(default) != Compression::None;
-        queue.push_back((parent, name.to_owned(), spec.shape.clone(), split, depth, 1));
+        queue.push_back((parent, name.to_owned(), spec.shape.clone(), split, depth));
     }
-    while let Some((parent, name, shape, split, depth, repeat)) = queue.pop_front() {
+    while let Some((parent, name, shape, split, depth)) = queue.pop_front() {
         if depth > DEEPEST {
             return Err(Error::limit(format!("the fields are nested more than {DEEPEST} levels deep")));
         }
@@ -160,29 +159,20 @@ pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression, entri
         for (member, _) in &children {
             check_name(member).within(place)?;
         }
-        // A field outside collections has a fixed number of elements for each earlier entry; one inside has none.
-        let (inside, repeat) = match (field.role, field.array_size) {
-            (Role::Collection | Role::Variant, _) => (0, repeat),
-            (_, Some(size)) => (repeat.saturating_mul(size), repeat.saturating_mul(size)),
-            _ => (repeat, repeat),
-        };
-        for (place, (kind, bits, range)) in columns.into_iter().enumerate() {
-            // Entries without a text have no characters.
-            let first = if place == 0 { entries.saturating_mul(repeat) } else { 0 };
-            let deferred = if first > 0 { DEFERRED } else { 0 };
+        for (kind, bits, range) in columns {
             schema.columns.push(Column {
                 kind,
                 bits,
                 field: id,
-                flags: deferred | if range.is_some() { RANGE } else { 0 },
+                flags: if range.is_some() { RANGE } else { 0 },
                 representation: 0,
-                first_element: first,
+                first_element: 0,
                 starts_suppressed: false,
                 range,
                 encoding: Encoding::of(kind, bits, range),
             });
         }
-        queue.extend(children.into_iter().map(|(n, s)| (Some(id), n, s, split, depth + 1, inside)));
+        queue.extend(children.into_iter().map(|(n, s)| (Some(id), n, s, split, depth + 1)));
         schema.fields.push(Field { parent, name, ..field });
     }
     Ok(())

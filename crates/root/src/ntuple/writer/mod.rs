@@ -159,14 +159,11 @@ impl NTupleWriter {
         name: &str,
         key: KeyId,
         schema: Schema,
-        mut tops: Vec<Top>,
+        tops: Vec<Top>,
         header_checksum: u64,
         header: Vec<u8>,
         options: NTupleOptions,
     ) -> Self {
-        for pending in tops.iter_mut().flat_map(|top| &mut top.columns) {
-            pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
-        }
         Self {
             name: name.to_owned(),
             key,
@@ -228,10 +225,10 @@ impl NTupleWriter {
             Self::from_parts(name, key, ntuple.schema, tops, ntuple.header_checksum, Vec::new(), options);
         for pending in made.tops.iter_mut().flat_map(|top| &mut top.columns) {
             if let Some(end) = ends.get(&pending.column) {
-                pending.first_element = *end;
+                (pending.first_element, pending.started) = (*end, true);
             }
         }
-        Ok(Self {
+        let mut made = Self {
             header_at: Some(Written { record: (0, 0), blob: ntuple.anchor.header }),
             groups: ntuple.groups,
             version: ntuple.anchor.version.max(VERSION),
@@ -240,7 +237,20 @@ impl NTupleWriter {
             safe: ntuple.entries,
             changed: false,
             ..made
-        })
+        };
+        made.defer();
+        Ok(made)
+    }
+
+    /// Defers the columns that no cluster has yet to the next cluster: entries before it have no elements.
+    fn defer(&mut self) {
+        for pending in
+            self.tops.iter_mut().flat_map(|top| &mut top.columns).filter(|pending| !pending.started)
+        {
+            let id = pending.column;
+            pending.first_element = self.entries_written.saturating_mul(self.schema.repeat(id));
+            self.schema.defer(id, pending.first_element);
+        }
     }
 
     /// Returns names and types of the top-level fields that take data.
@@ -255,7 +265,7 @@ impl NTupleWriter {
         self.flush(file)?;
         let mut schema = self.schema.clone();
         schema.unlink();
-        fields::add(&mut schema, fields, file.compression(), self.entries_written).within(|| self.place())?;
+        fields::add(&mut schema, fields, file.compression()).within(|| self.place())?;
         schema.link().within(|| self.place())?;
         let mut made = tops(&schema).within(|| self.place())?;
         // Fields that exist keep their places, settings and columns, and records get columns for their new members.
@@ -265,15 +275,13 @@ impl NTupleWriter {
         let columns = self.tops.drain(..).flat_map(|top| top.columns);
         let mut columns: HashMap<usize, Pending> = columns.map(|pending| (pending.column, pending)).collect();
         for pending in made.iter_mut().flat_map(|top| &mut top.columns) {
-            match columns.remove(&pending.column) {
-                Some(known) => *pending = known,
-                None => {
-                    pending.first_element = schema.columns.get(pending.column).map_or(0, |c| c.first_element);
-                }
+            if let Some(known) = columns.remove(&pending.column) {
+                *pending = known;
             }
         }
         self.tops = made;
         self.schema = schema;
+        self.defer();
         self.changed = true;
         Ok(())
     }
@@ -412,6 +420,7 @@ impl NTupleWriter {
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
             pending.begin_cluster();
         }
+        self.defer();
         // An attribute set is saved together with the RNTuple it belongs to.
         if due && self.linked_to.is_none() {
             self.save(file)?;
@@ -519,7 +528,7 @@ impl NTupleWriter {
                 *range = (about, pages.collect());
             }
         }
-        // Columns that were added later come last.
+        // Columns that were added later come last. A cluster has all columns of the header.
         let known = ranges.iter().rposition(|(range, _)| !range.suppressed).map_or(0, |last| last + 1);
         let absent = self
             .tops
@@ -527,7 +536,7 @@ impl NTupleWriter {
             .flat_map(|top| &top.columns)
             .any(|column| column.target == Some(CopiedTo::Nothing));
         if absent {
-            ranges.truncate(known);
+            ranges.truncate(known.max(self.schema.header_columns));
         }
         Ok((stretch, ranges))
     }
@@ -612,7 +621,7 @@ fn describe(
         return Err(Error::argument("an RNTuple must have at least one field"));
     }
     let mut schema = Schema::default();
-    fields::add(&mut schema, fields, compression, 0)?;
+    fields::add(&mut schema, fields, compression)?;
     schema.link()?;
     fields::project(&mut schema, &options.projections)?;
     schema.end_of_header();
