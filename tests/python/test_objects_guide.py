@@ -31,8 +31,8 @@ def test_classes_have_their_methods() -> None:
     lines = re.findall(r"^\| (`.*?) \| (.*?) \|$", GUIDE, re.MULTILINE)
     assert len(lines) == 15
     found = []
-    for path in (STANDARD, STANDARD.with_name("entry_lists.root")):
-        with sapwood.open(path) as file:
+    for name in ("standard", "entry_lists", "polygons"):
+        with sapwood.open(STANDARD.with_name(f"{name}.root")) as file:
             found += [model for model in file.values() if isinstance(model, Model)]
     for classes, methods in lines:
         patterns = [re.compile(name.replace("*", ".*")) for name in re.findall(r"`(\w+\*?)`", classes)]
