@@ -279,7 +279,7 @@ impl Schema {
             above.push(parent);
             next = parent.parent;
         }
-        let each = above.iter().rev().fold(Some(1), |each, parent| parent.inside(each));
+        let each = above.iter().rev().try_fold(1, |each, parent| parent.inside(Some(each)));
         let is_first = field.representations.iter().any(|columns| columns.first() == Some(&column));
         let each = if field.array_size.is_none() && is_first { each } else { field.inside(each) };
         each.unwrap_or(0)

@@ -123,8 +123,8 @@ fn plain(class: &Class) -> Option<&'static str> {
     }
 }
 
-/// Adds fields and their columns to a schema, level by level. Compressed columns use encodings that compress well; others store values as they are
-/// in memory. `default` is the compression of fields that set none.
+/// Adds fields and their columns to a schema, level by level. Compressed columns use encodings that compress well;
+/// others store values as they are in memory. `default` is the compression of fields that set none.
 pub fn add(schema: &mut Schema, specs: &[FieldSpec], default: Compression) -> Result<()> {
     let mut names: HashSet<(Option<usize>, String)> = HashSet::new();
     names.extend(schema.fields.iter().map(|field| (field.parent, field.name.clone())));
