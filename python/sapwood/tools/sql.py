@@ -72,7 +72,7 @@ def _identifiers(sql: str) -> list[str]:
     tokens = duckdb.tokenize(sql)
     # Offsets count bytes.
     text = sql.encode()
-    ends = [*(start for start, _ in tokens[1:]), len(text)]
+    ends = [*(start for start, _ in tokens), len(text)][1:]
     found: list[str] = []
     for (start, kind), end in zip(tokens, ends, strict=True):
         if kind == duckdb.token_type.string_const:
