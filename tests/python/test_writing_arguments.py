@@ -339,7 +339,7 @@ class Inner:
 
 FIELDS: list[tuple[Any, Any]] = [
     (dict[int, int], {1.5: 1}), (dict[int, int], {1: 1.5}), (list[int], [1, 2.5]), (list[list[int]], [[1.5]]),
-    (set[int], {1.5}), (frozenset[int], frozenset({1.5})), (set[int], [1, 1]), (set[str], {1}), (set[Any], {1, "a"}),
+    (set[int], {1.5}), (frozenset[int], frozenset({1.5})), (set[int], [1, 1]), (set[str], {1}), (set[Any], {(1, 2)}),
     (dict[str, list[int]], {"a": [1.5]}), (list[dict[int, int]], [{1.5: 1}]), (Inner, Inner(1.5)),  # pyright: ignore[reportArgumentType]
     (list[Inner], [Inner(1), 5]), (Inner, None), (int, 1.5), (int, 2**64), (int, float("nan")), (int, "1"), (int, None),
     (bool, 2), (bool, "x"), (float, "1.5"), (float, None), (float, 1j), (float, 2**53 + 1),
