@@ -792,6 +792,32 @@ def test_stats_prints_each_field_and_writes_the_index(tmp_path: Path, capsys: py
     assert cli.main(["stats", f"{path}:t", "nothing"]) == 1
 
 
+def test_a_second_command_keeps_the_index_of_other_fields(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    write(path)
+    for field in ("sorted", "f8", "sorted"):
+        assert cli.main(["stats", f"{path}:t", field, "--index"]) == 0
+    assert skipped(path, "sorted > 480") == 950 and skipped(path, "f8 < -10") == 1000
+    os.utime(path, ns=(1, 1))  # the file may have been changed, so nothing of the earlier commands is kept
+    assert cli.main(["stats", f"{path}:t", "sorted", "--index"]) == 0
+    assert skipped(path, "sorted > 480") == 950 and skipped(path, "f8 < -10") == 0
+
+
+def test_stats_takes_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"file{number}.root" for number in range(2)]
+    for path in paths:
+        write(path)
+    assert cli.main(["stats", f"{tmp_path}/file*.root:t", "sorted", "--index"]) == 0
+    text = capsys.readouterr().out
+    assert [text.count(f"{path}:t:\n") for path in paths] == [1, 1] and text.count("index written") == 2
+    assert [skipped(path, "sorted > 480") for path in paths] == [950, 950]
+    assert cli.main(["stats", f"{tmp_path}/file*.root", "sorted", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["table"] for one in found] == [str(path) for path in paths]
+    assert [[field["high"] for field in one["fields"]] for one in found] == [[499], [499]]
+    assert cli.main(["stats", f"{tmp_path}/none*.root:t"]) == 1
+
+
 # The index of an RNTuple, in its file
 
 

@@ -610,7 +610,7 @@ def place_for(table: Table) -> tuple[Path, dict[str, Any]]:
 
 
 def write(table: Table, zones: Zones, output: _native.Output | None = None) -> Path:
-    """Write the index of a table beside its file, with the still valid indexes of the file's other tables.
+    """Write the index of a table beside its file, with the still valid indexes of its other fields and other tables.
 
     The closed writer of the file, `output`, may have hashed its stored bytes.
 
@@ -660,9 +660,24 @@ class _TablePart(NamedTuple):
     names: list[str]
     blocks: list[bytes]
 
+    def with_others(self, earlier: _TablePart) -> _TablePart:
+        """Return the part with those fields of an earlier one that it lacks, if the file is unchanged since."""
+        if self.state is None or earlier.state != self.state or earlier.edges != self.edges:
+            return self
+        places = [place for place, name in enumerate(earlier.names) if name not in self.names]
+        records, blocks = list(self.records), list(self.blocks)
+        start = sum(map(len, blocks))
+        for place in places:
+            typename, _, *hashes = earlier.records[place]
+            records.append((typename, start, *hashes))
+            blocks.append(earlier.blocks[place])
+            start += len(blocks[-1])
+        names = [*self.names, *(earlier.names[place] for place in places)]
+        return self._replace(records=records, names=names, blocks=blocks)
+
 
 def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _TablePart]:
-    """Return the parts of the other tables of the file in an index that belongs to it."""
+    """Return the parts of an index that belongs to the file, those of the table itself too."""
     kept: dict[str, _TablePart] = {}
     try:
         with path.open("rb", buffering=0) as file:
@@ -670,7 +685,7 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
             if not _may_belong(header, identity) or _distrust(os.fstat(file.fileno()).st_uid, table):
                 return {}
             for name, own in header["tables"].items():
-                directory = None if name == table.object_path else _directory(file.fileno(), own, b"")
+                directory = _directory(file.fileno(), own, b"")
                 if directory is None:
                     continue
                 part = _TablePart(own["state"], directory.edges, [], _split(directory.names), [])
@@ -705,7 +720,10 @@ def _part_of(table: Table, zones: Zones, output: _native.Output | None) -> _Tabl
 
 def _write(table: Table, zones: Zones, path: Path, identity: dict[str, Any], output: _native.Output | None) -> Path:
     # The stored times are from before the bytes are read.
-    parts = {table.object_path: _part_of(table, zones, output), **_kept(table, path, identity)}
+    own = _part_of(table, zones, output)
+    parts = _kept(table, path, identity)
+    earlier = parts.pop(table.object_path, None)
+    parts = {table.object_path: own if earlier is None else own.with_others(earlier), **parts}
     # Offsets in the header have a fixed number of digits, so that its length is known before the offsets are.
     header, directories = _laid_out(parts, identity, 0)
     header, directories = _laid_out(parts, identity, len(header))
