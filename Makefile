@@ -33,7 +33,7 @@ setup: build ## create .venv with sapwood (release build) and everything the tar
 
 test: build ## all tests that need neither ROOT nor the corpus
 	cargo test --release --workspace --quiet
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest -m "not oracle and not corpus and not alone" -n 2 --dist loadfile --durations 25
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest --ignore tests/damage -m "not oracle and not corpus and not alone" -n 2 --dist loadfile --durations 25
 	$(BIN)/python -m pytest -m "alone and not oracle and not corpus" --durations 25
 
 QUICK := house table_contract reading_arrays reading_columns reading_selection reading_trees writing objects_models objects_histograms
