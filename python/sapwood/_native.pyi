@@ -916,6 +916,8 @@ class Output:
         """Write a column of one record as an object of its own class."""
     def leave_gap(self, size: int) -> None:
         """Leave out this many bytes before the next record."""
+    def set_atomic(self) -> None:
+        """Keep either everything that is written from now on until the file is closed, or nothing of it."""
     def abandon(self) -> None:
         """Release the file without writing pending data."""
     def roll_back(self) -> None:

@@ -117,3 +117,83 @@ def test_a_copy_that_does_not_fit_leaves_an_existing_file_as_it_was(kind: str, m
         assert file["old/n"].array().tolist() == list(range(1000))
     copy(tmp_path / "a.root", f"{tmp_path / 'b.root'}:new")  # as if nothing had happened
     assert list(check(str(tmp_path / "b.root"), deep=True)) == []
+
+
+MANY = """
+import itertools, json, os, resource, shutil, sapwood, sapwood.tools
+from sapwood.tools import Selection
+size = os.path.getsize("b.root")
+for cut, target, more in itertools.product([None, "x > -9"], ["b.root", "b.root:new/deep"], [0, 100_000, 600_000]):
+    shutil.copy("before.root", "b.root")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + more, resource.RLIM_INFINITY))
+    try:
+        chosen = Selection(cut=cut)
+        sapwood.tools.copy(["a.root:t", "a.root:u"], target, selection=chosen, replace=more > 0)
+        print(json.dumps(["copied", False, {}]))
+    except sapwood.StorageError as error:
+        with sapwood.open("b.root") as file:
+            left = {name: file[name].num_entries for name in file.keys(filter_classname=["TTree", "*RNTuple"])}
+        print(json.dumps([str(error), os.path.getsize("b.root") == size, left]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_a_copy_of_several_tables_that_does_not_fit_leaves_the_file_as_it_was(kind: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    with sapwood.recreate(tmp_path / "a.root", compression=None, format=kind) as file:
+        for name in "tu":
+            file[name] = {"x": random.normal(size=60_000)}
+    with sapwood.recreate(tmp_path / "before.root", format=kind) as file:
+        file["u"] = {"k": np.arange(3000)}
+        file["new/u"] = {"k": np.arange(3000)}
+    (tmp_path / "b.root").write_bytes((tmp_path / "before.root").read_bytes())
+    done = subprocess.run([sys.executable, "-c", MANY], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    ends = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(ends) == 12
+    for text, same, left in ends:
+        assert "File too large" in text and same, text
+        assert " entries of " not in text or "the file is as it was before" in text
+        assert left == {"u;1": 3000, "new/u;1": 3000}, text
+    assert (
+        any("0 entries of tree u are safe: the changes were discarded" in text for text, *_ in ends) or kind != "ttree"
+    )
+
+
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_a_new_table_without_entries_hides_no_older_one(kind: str, tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "b.root", format=kind) as file:
+        file["u"] = {"k": np.arange(3000)}
+    script = f"""
+import resource, numpy as np, sapwood
+resource.setrlimit(resource.RLIMIT_FSIZE, ({(tmp_path / "b.root").stat().st_size + 200_000}, resource.RLIM_INFINITY))
+try:
+    with sapwood.update({str(tmp_path / "b.root")!r}, compression=None, format={kind!r}) as file:
+        file["u"] = {{"k": np.random.default_rng(1).normal(size=60_000)}}
+except sapwood.StorageError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "0 entries of" in done.stdout, done.stderr
+    with sapwood.open(tmp_path / "b.root") as file:
+        assert file.keys() == ["u;1"]
+        assert file["u"].num_entries == 3000
+
+
+def test_a_file_that_cannot_be_completed_after_an_exception_is_named(tmp_path: Path) -> None:
+    script = f"""
+import resource, numpy as np, sapwood
+with sapwood.recreate({str(tmp_path / "b.root")!r}, compression=None) as file:
+    file["u"] = {{"k": np.arange(3000)}}
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    with sapwood.update({str(tmp_path / "b.root")!r}) as file:
+        file["t"] = {{"k": np.arange(60_000)}}
+        raise KeyError("mine")
+except KeyError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "'mine'\n"
+    assert "SapwoodWarning: after the exception, the file could not be completed: " in done.stderr
+    assert "0 entries of tree t are safe, 60000 more were not written" in done.stderr

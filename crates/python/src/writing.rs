@@ -465,6 +465,13 @@ impl Output {
             Ok(())
         })
     }
+    /// Keeps either everything that is written from now on until the file is closed, or nothing of it.
+    fn set_atomic(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |inner| {
+            inner.file.set_atomic();
+            Ok(())
+        })
+    }
     /// Releases the file without writing buffered data.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         if !self.owner.is_here() {

@@ -279,7 +279,8 @@ impl OutputFile {
             first = first.and(flushed);
             table.close(&self.file);
         }
-        let committed = self.save();
+        let nothing = first.is_err() && self.file.is_atomic();
+        let committed = if nothing { self.file.roll_back() } else { self.save() };
         self.file.release();
         first.and(committed)
     }

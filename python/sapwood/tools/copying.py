@@ -19,7 +19,15 @@ import numpy as np
 import sapwood
 from sapwood import _native
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, MissingFileError, NotFoundError, SapwoodWarning, StorageError, stacklevel
+from sapwood.errors import (
+    ArgumentError,
+    MissingFileError,
+    NotFoundError,
+    SapwoodWarning,
+    StorageError,
+    first_line,
+    stacklevel,
+)
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES, root_native
 from sapwood.lab.advice.rewriting import Layout, write_tree
 from sapwood.storage.locate import local_target, split_path
@@ -141,11 +149,24 @@ def copy(
 
 @contextlib.contextmanager
 def _all_or_nothing(file: sapwood.WritableDirectory) -> Generator[None]:
-    """After an exception, discard the writes to a file that were not committed."""
+    """Commit all writes to a file at the end; after an exception, which may be one of the commit, discard them.
+
+    Raises
+    ------
+    StorageError
+        The writes could not be discarded. The message states what is in the file.
+    """
+    output = file.file
+    output.native.set_atomic()
     try:
         yield
-    except BaseException:
-        file.file.discard()
+        if not output.is_beside:  # such a file is discarded if closing fails
+            output.commit()
+    except BaseException as error:
+        try:
+            output.discard()
+        except OSError as other:
+            raise StorageError(f"{first_line(error)}; then: {first_line(other)}") from error
         raise
 
 

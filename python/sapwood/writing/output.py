@@ -466,6 +466,11 @@ class OutputFile:
         """Close the file without what was written since its last commit.
 
         An atomic file, or the file of a URL, is removed; the file at its path does not change.
+
+        Raises
+        ------
+        StorageError
+            What was written could not be undone. The message states what is in the file.
         """
         with self.changing():
             if self._finalizer.detach() is None or os.getpid() != self._process:
@@ -473,22 +478,24 @@ class OutputFile:
             if self._beside is not None:
                 _abandon(self.native, self._beside)
             else:
-                with contextlib.suppress(OSError):  # what was committed is intact
-                    self.native.roll_back()
+                self.native.roll_back()
 
     def leave(self, error: BaseException | None) -> None:
         """Close the file at the end of a `with` block.
 
         After an exception, an atomic file or the file of a URL is discarded. Any other file keeps the data written so
-        far. An error while closing does not hide the exception of the block.
+        far. An error while closing is a warning, so that it does not hide the exception of the block.
         """
         if error is None:
             self.close()
         elif self._beside is not None:
             self.discard()
         else:
-            with contextlib.suppress(StorageError):
+            try:
                 self.close()
+            except StorageError as other:
+                text = f"after the exception, the file could not be completed: {first_line(other)}"
+                warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())
 
     @property
     def closed(self) -> bool:

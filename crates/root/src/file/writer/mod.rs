@@ -203,8 +203,13 @@ pub struct FileWriter {
     uncommitted: u64,
     /// End of the file when it was opened.
     opened: u64,
-    /// End of the file, and its free segments, at the last commit; none if the last one failed half-way.
+    /// End of the file, and its free segments, at the last commit.
     last: Option<(u64, BTreeMap<u64, u64>)>,
+    /// The records that commits rewrite in place, by position, as of the last commit: the header with the root
+    /// directory, and the other directories.
+    heads: BTreeMap<u64, Vec<u8>>,
+    /// Positions of those that an unfinished commit has rewritten.
+    rewritten: Vec<u64>,
     /// Whether everything is written to the end of the file, even if there are free segments.
     closing: bool,
     next_id: u64,
@@ -219,6 +224,11 @@ impl FileWriter {
     /// Whether nothing of the file is kept if it cannot be written completely.
     pub const fn is_atomic(&self) -> bool {
         self.options.atomic
+    }
+    /// From now on, keeps either everything that is written until the file is closed, or nothing of it.
+    pub fn set_atomic(&mut self) {
+        self.options.atomic = true;
+        self.options.commit_every = CommitEvery::Never;
     }
     /// A file without any record.
     fn empty(sink: Box<dyn Sink>, options: Options) -> Self {
@@ -242,6 +252,8 @@ impl FileWriter {
             uncommitted: 0,
             opened: 0,
             last: None,
+            heads: BTreeMap::new(),
+            rewritten: Vec::new(),
             closing: false,
             next_id: 0,
             needs: HashMap::new(),
@@ -590,9 +602,12 @@ impl FileWriter {
     /// Describes what the file keeps of a table after an error that ended its writing.
     pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
         if self.options.atomic {
-            return format!(
-                "0 entries of {table} are safe: the file was discarded, and the file at its path did not change"
-            );
+            let kept = if self.opened > 0 {
+                "the changes were discarded, and the file is as it was before them"
+            } else {
+                "the file was discarded, and the file at its path did not change"
+            };
+            return format!("0 entries of {table} are safe: {kept}");
         }
         if self.sink.check_kept().is_err() {
             return format!("{written} entries of {table} had been written, {lost} more were not");
@@ -600,14 +615,31 @@ impl FileWriter {
         format!("{written} entries of {table} are safe, {lost} more were not written")
     }
 
-    /// Undoes what was written since the last commit: cuts off what lies after its end, and marks the segments that
-    /// were free then as free again.
+    /// Undoes what was written since the last commit: restores the records that were rewritten in place, cuts off what
+    /// lies after its end, and marks the segments that were free then as free again.
     pub fn roll_back(&mut self) -> Result<()> {
         let Some((end, free)) = self.last.take() else { return Ok(()) };
-        for (first, end) in free {
-            self.mark_free(first, end)?;
+        // The header, which leads to all others, was rewritten last.
+        while let Some(place) = self.rewritten.pop() {
+            // A new directory has no earlier record.
+            let Some(record) = self.heads.get(&place).cloned() else { continue };
+            self.put(place, &[&record]).map_err(|error| {
+                let state = "the earlier state of the file could not be restored: it may have some of the changes. \
+                             Write its intact parts to a new file (sapwood recover)";
+                Error::new(error.kind(), format!("{error}: {state}"))
+            })?;
         }
-        self.sink.finish(end).within(|| self.sink.name().to_owned())
+        let marked = free.into_iter().try_for_each(|(first, end)| self.mark_free(first, end));
+        let cut = self.sink.finish(end).within(|| self.sink.name().to_owned());
+        marked.and(cut).map_err(|error| {
+            let state =
+                "the objects of the file are as they were before the changes, but unused bytes remain in it";
+            Error::new(error.kind(), format!("{error}: {state}"))
+        })
+    }
+    /// Whether a record was written for a reserved key.
+    pub fn is_written(&self, key: KeyId) -> bool {
+        self.entry(key).is_ok_and(|entry| entry.numbers.seek != 0)
     }
     /// Releases the storage; later writes fail.
     pub fn release(&mut self) {

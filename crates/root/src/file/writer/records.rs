@@ -27,32 +27,45 @@ impl FileWriter {
         let count = self.write_segments()?;
         // Everything new is written: now write the records that lead to it, the outermost last. Classes come before
         // their objects.
-        self.last = None;
         let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
         if new_infos && old.0.0 != 0 && inner(self) {
             let header = self.header(old.0, old.1)?;
-            self.put(0, &[&header])?;
+            self.rewrite(0, &header)?;
         }
+        let mut heads = Vec::new();
         for id in (1..self.directories.len()).rev() {
             if self.directories.get(id).is_some_and(|d| d.changed) {
                 let (place, record) = self.directory_record(id)?;
-                self.put(place, &[&record])?;
+                self.rewrite(place, &record)?;
+                heads.push((place, record));
             }
         }
         // The root directory and the header lead to everything: they change in one write, within one page.
         let header = self.header(self.segments, count)?;
         let (_, record) = self.directory_record(0)?;
         let first = [header.as_slice(), &self.lead, &record].concat();
-        self.put(0, &[&first])?;
+        self.rewrite(0, &first)?;
+        self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
+        heads.push((0, first));
+        self.heads.extend(heads);
+        self.rewritten.clear();
         for directory in &mut self.directories {
             directory.changed = false;
         }
         self.committed = count;
         self.uncommitted = 0;
-        self.sink.finish(self.end).within(|| self.sink.name().to_owned())?;
-        self.free_released()?;
+        let freed = self.free_released();
         self.last = Some((self.end, self.free.clone()));
-        Ok(())
+        freed.map_err(|error| {
+            let state = "all changes are in the file, but an unused part of it is not marked as such";
+            Error::new(error.kind(), format!("{error}: {state}"))
+        })
+    }
+
+    /// Rewrites a record in place.
+    fn rewrite(&mut self, place: u64, record: &[u8]) -> Result<()> {
+        self.rewritten.push(place);
+        self.put(place, &[record])
     }
 
     pub(super) fn put(&mut self, offset: u64, parts: &[&[u8]]) -> Result<()> {

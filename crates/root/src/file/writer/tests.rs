@@ -233,3 +233,108 @@ fn what_was_not_committed_is_undone() {
     assert!(again.end() < end);
     assert!(!again.free.is_empty() && room > 0);
 }
+
+/// Fails at the n-th write or flush from now: once, or from then on.
+struct Failing {
+    sink: MemorySink,
+    left: usize,
+    once: bool,
+}
+
+impl Failing {
+    fn count(&mut self) -> std::io::Result<()> {
+        if self.left == 0 {
+            self.left = if self.once { usize::MAX } else { 0 };
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        self.left -= 1;
+        Ok(())
+    }
+}
+
+impl Sink for Failing {
+    fn write_at(&mut self, offset: u64, parts: &[&[u8]]) -> std::io::Result<()> {
+        self.count()?;
+        self.sink.write_at(offset, parts)
+    }
+    fn finish(&mut self, length: u64) -> std::io::Result<()> {
+        self.count()?;
+        self.sink.finish(length)
+    }
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+}
+
+#[test]
+fn a_commit_that_fails_at_any_write_is_undone_or_says_in_which_state_the_file_is() {
+    let sink = MemorySink::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    let d = file.mkdir(0, "d", "").unwrap();
+    let e = file.mkdir(d, "e", "").unwrap();
+    for directory in [0, d, e] {
+        for name in ["kept", "gone", "other"] {
+            file.write_object(directory, name, "", &text_object(&"z".repeat(200))).unwrap();
+        }
+    }
+    file.commit().unwrap();
+    file.delete(d, "other", None).unwrap();
+    file.commit().unwrap();
+    let before = sink.bytes().clone();
+    let every_name = |sink: &MemorySink| {
+        let file = open(sink);
+        let (mut todo, mut found) = (vec![file.directory().unwrap().clone()], Vec::new());
+        while let Some(directory) = todo.pop() {
+            assert!(!directory.recovered);
+            for key in &directory.keys {
+                found.push(format!("{};{}", key.name, key.cycle));
+                if key.classname == "TDirectory" {
+                    todo.push(file.subdirectory(key).unwrap());
+                } else {
+                    file.object(key).unwrap();
+                }
+            }
+        }
+        found
+    };
+    let old = every_name(&sink);
+    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    for once in [true, false] {
+        let (mut undone, mut states) = (0, HashSet::new());
+        for left in 0.. {
+            sink.bytes().clone_from(&before);
+            let source = open(&sink);
+            let failing = Box::new(Failing { sink: sink.clone(), left, once });
+            let mut file = FileWriter::update(&source, failing, None, Options::default(), &held).unwrap();
+            let mut change = || {
+                for directory in [0, d, e] {
+                    file.write_object(directory, "new", "", &text_object(&"y".repeat(90)))?;
+                    file.delete(directory, "gone", None)?;
+                }
+                file.commit()
+            };
+            let Err(error) = change() else { break };
+            let back = file.roll_back();
+            let text =
+                format!("{error} {}", back.as_ref().map_or_else(ToString::to_string, |()| String::new()));
+            if text.contains("all changes are in the file") {
+                assert!(every_name(&sink).contains(&"new;1".to_owned()), "{text}");
+                states.insert("new");
+            } else if text.contains("could not be restored") {
+                assert!(!once, "{text}");
+                every_name(&sink);
+                states.insert("either");
+            } else {
+                assert_eq!(every_name(&sink), old, "{left} {text}");
+                undone += 1;
+                assert_eq!(back.is_ok(), once);
+                if once {
+                    assert_eq!(sink.bytes().len(), before.len());
+                } else {
+                    assert!(text.contains("objects of the file are as they were"), "{text}");
+                }
+            }
+        }
+        assert!(undone > 5 && states.contains("new"), "{undone} {states:?}");
+    }
+}

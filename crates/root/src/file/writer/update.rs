@@ -182,6 +182,11 @@ impl FileWriter {
         let last = (0, String::new());
         let mut survey = Survey { holdings, used, older, unknown: None, last, seen: HashSet::new() };
         writer.directory_of(file, &key, text, h.nbytes_name, 0, &mut survey)?;
+        // The root directory and the header are rewritten together.
+        if let Some(root) = writer.heads.remove(&(BEGIN + h.nbytes_name)) {
+            let header = file.bytes(0, BEGIN, Cause::Directory)?;
+            writer.heads.insert(0, [header.as_slice(), &writer.lead, &root].concat());
+        }
         writer.name_records(&mut survey.used);
         survey.used.sort();
         survey.older.sort();
@@ -248,9 +253,12 @@ impl FileWriter {
             uuid.copy_from_slice(c.take(16)?);
         }
         let id = self.directories.len();
+        let room = (room as usize).min(DIRECTORY_BYTES);
+        let head = record.get(nbytes_name as usize..).and_then(|rest| rest.get(..room)).unwrap_or_default();
+        self.heads.insert(key.seek + nbytes_name, head.to_vec());
         self.directories.push(Directory {
             keys: (seek_keys, nbytes_keys as usize),
-            room: (room as usize).min(DIRECTORY_BYTES),
+            room,
             changed: false,
             ..Directory::new(key.seek, parent, nbytes_name as usize, text, created, uuid)
         });

@@ -726,6 +726,10 @@ impl TableWriter for NTupleWriter {
         self.write_cluster(file).map_err(|error| self.fail(file, &error))
     }
     fn save(&mut self, file: &mut FileWriter) -> Result<()> {
+        if self.failed.is_some() && self.entries_written() == 0 && !file.is_written(self.key) {
+            // Without entries, it would only hide an older cycle.
+            return Ok(());
+        }
         self.save_sets(file)?;
         if self.changed {
             let anchor = self.write_description(file)?;

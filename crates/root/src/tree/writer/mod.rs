@@ -649,6 +649,10 @@ impl TableWriter for TreeWriter {
         if !self.changed || self.borders.as_ref().is_some_and(partly) {
             return Ok(());
         }
+        if self.failed.is_some() && self.entries_written == 0 && !file.is_written(self.key) {
+            // Without entries, it would only hide an older cycle.
+            return Ok(());
+        }
         let compression = file.compression();
         file.write(self.key, |displacement| match (&self.existing, &self.borders) {
             (None, _) => metadata::encode(self, compression, displacement),
