@@ -955,8 +955,16 @@ class Output:
         """
     def append_tree(
         self, directory: int, file: File, key: Key
-    ) -> tuple[int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]]]:
-        """Continue the tree of a key of the same file; return its number, and branches as `make_tree` takes them."""
+    ) -> tuple[
+        int, builtins.list[tuple[str, str, tuple[Any, ...], builtins.list[int], int, int, bool, int | None]], bool
+    ]:
+        """Continue the tree of a key of the same file.
+
+        Return its number, branches as `make_tree` takes them, and whether it has an index that is left out once there
+        are more entries.
+        """
+    def describe_tree(self, tree: int, weight: float, objects: tuple[Any, Any, Any, Any]) -> None:
+        """Set the weight of a new tree, and its aliases, index, friends and user information: objects or None."""
     def add_branches(
         self,
         directory: int,

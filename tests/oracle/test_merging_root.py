@@ -201,16 +201,16 @@ def test_root_opens_skims_slims_splits_and_reclustered_trees_without_a_warning(
     monkeypatch.setattr("sapwood.tools.merging.rewriting._CLUSTER", 2_000)
     for line in lines:
         assert main(shlex.split(line)) == 0, (line, capsys.readouterr().err)
-    names = ["1", "whole", "codec", "skim", "slim", "more", "part0", "part1", "part2", "in0", "all", "one"]
+    names = ["1", "whole", "codec", "skim", "slim", "more", "part0", "part1", "part2", "in0", "in1", "all", "one"]
     paths = [f"{name}.root" for name in names]
     files = dict(zip(names, map(json.loads, root(root_python, COLUMNS, *paths).splitlines()), strict=True))
     found = {name: one["columns"] for name, one in files.items()}
     source = found["1"]
     assert found["whole"] == found["codec"] == found["one"] == source
-    # Alone, a tree keeps its index: the bytes of the entry that it finds.
-    indexed = files["1"]["found"]
-    assert indexed > 0
-    assert [files[name]["found"] for name in ("whole", "codec", "one", "all")] == [indexed, indexed, indexed, None]
+    # The bytes of the entry that the index finds.
+    indexed, without = files["1"]["found"], files["in1"]["found"]
+    assert indexed > without > 0
+    assert [files[name]["found"] for name in ("whole", "codec", "one", "all")] == [indexed, indexed, indexed, without]
     chosen = [n for n, count in enumerate(source["count"]) if count > 20]
     assert found["skim"] == {name: [source[name][n] for n in chosen] for name in source if name != "h"}
     assert found["slim"] == {name: source[name] for name in ("i", "values")}

@@ -26,7 +26,7 @@ use sapwood_root::output::OutputFile as Inner;
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::{Object, SharedObject, Value};
 use sapwood_root::tree::Tree;
-use sapwood_root::tree::writer::{TreeOptions, TreeWriter, encode_value};
+use sapwood_root::tree::writer::{Extras, TreeOptions, TreeWriter, encode_value};
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -519,21 +519,44 @@ impl Output {
             Ok(inner.add(tree))
         })
     }
-    /// Continues the tree of a key in the same file.
+    /// Continues the tree of a key in the same file; returns its number, its branches, and whether it has an index that
+    /// is left out once there are more entries.
     fn append_tree<'py>(
         &self,
         py: Python<'py>,
         directory: usize,
         file: &PyFile,
         key: &PyKey,
-    ) -> PyResult<(usize, Vec<Branch<'py>>)> {
+    ) -> PyResult<(usize, Vec<Branch<'py>>, bool)> {
         let (file, key) = (file.file(), key.key());
-        let (number, specs) = self.with(py, |inner| {
+        let (number, specs, loses_index) = self.with(py, |inner| {
             let (tree, specs) = TreeWriter::append(&mut inner.file, directory, &file, key)?;
-            Ok((inner.add(tree), specs))
+            let loses_index = tree.loses_index();
+            Ok((inner.add(tree), specs, loses_index))
         })?;
         let branches = specs.into_iter().map(|spec| from_spec(py, spec));
-        Ok((number, branches.collect::<PyResult<_>>()?))
+        Ok((number, branches.collect::<PyResult<_>>()?, loses_index))
+    }
+    /// Sets what a new tree has besides its entries: its weight, and the objects or None for aliases, index, friends
+    /// and user information.
+    fn describe_tree(
+        &self,
+        py: Python<'_>,
+        tree: usize,
+        weight: f64,
+        objects: [Option<Bound<'_, PyTuple>>; 4],
+    ) -> PyResult<()> {
+        let value = |object: Option<Bound<'_, PyTuple>>| match object {
+            Some(object) => Ok::<_, PyErr>(Value::Object(SharedObject::from(to_object(&object)?))),
+            None => Ok(Value::Null),
+        };
+        let [aliases, index, friends, user_info] = objects.map(value);
+        let extras =
+            Extras { weight, aliases: aliases?, index: index?, friends: friends?, user_info: user_info? };
+        self.with(py, |inner| {
+            let (tree, file) = inner.writer::<TreeWriter>(tree)?;
+            tree.describe_as(file, extras)
+        })
     }
     /// Adds branches, with all their entries, to the tree of a key in the same file.
     #[expect(clippy::too_many_arguments, reason = "called from one place, which names them")]

@@ -18,6 +18,7 @@ from sapwood.files.kinds import TREES
 from sapwood.files.ntuple import RNTuple
 from sapwood.show.units import is_count
 from sapwood.writing.columns import chunks_of, to_columns
+from sapwood.writing.extras import aliases_of
 from sapwood.writing.listing import OutputDirectory
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.output import Settings, make
@@ -94,20 +95,30 @@ class TableDirectory(OutputDirectory):
         """Open a tree of the file to add entries to it. If `tree` is given, update it after branches were `added`."""
         key = self._source(name, cycle)
         native = self._file.native
-        number, found = native.append_tree(self._number, key.file.native, key.native)
+        number, found, loses_index = native.append_tree(self._number, key.file.native, key.native)
         codes = [native.compression if one[-1] is None else one[-1] for one in found]
         plan = TreePlan.of_branches([Branch.of(one) for one in found])
         if tree is None:
-            return self._tree(name, number, plan, codes, cycle)
-        tree.go_on(number, plan, codes, added)
+            return self._tree(name, number, plan, codes, cycle, loses_index=loses_index)
+        tree.go_on(number, plan, codes, added, loses_index=loses_index)
         return tree
 
-    def _tree(self, name: str, number: int, plan: TreePlan, codes: list[int], cycle: int | None = None) -> WritableTree:
+    def _tree(
+        self,
+        name: str,
+        number: int,
+        plan: TreePlan,
+        codes: list[int],
+        cycle: int | None = None,
+        *,
+        loses_index: bool = False,
+    ) -> WritableTree:
         """Wrap a tree of the native core and register it by name and cycle (default: the newest)."""
         cycle = cycle or self._newest(name)
         add_branches = partial(self.add_branches, f"{name};{cycle}")
-        tree = WritableTree((*self._path, name), self._file, number, plan, codes, add_branches)
-        self._file.tables[(*self._path, name), cycle] = tree
+        path = (*self._path, name)
+        tree = WritableTree(path, self._file, number, plan, codes, add_branches, loses_index=loses_index)
+        self._file.tables[path, cycle] = tree
         return tree
 
     def _ntuple(self, name: str, number: int, plan: FieldPlan, cycle: int | None = None) -> WritableNTuple:
@@ -218,6 +229,8 @@ class TableDirectory(OutputDirectory):
         auto_flush: int = -30_000_000,
         basket_size: int | None = None,
         titles: Mapping[str, str] | None = None,
+        weight: float = 1.0,
+        aliases: Mapping[str, str] | None = None,
     ) -> WritableTree:
         """Make a tree.
 
@@ -273,6 +286,10 @@ class TableDirectory(OutputDirectory):
             it has more data. Default: 54,000 (up to 432,000 after a thousand baskets); 524,288 with ZSTD and LZMA.
         titles
             Titles of branches by name. By default, the title of a branch is the list of its leaves, as in ROOT.
+        weight
+            Factor of the entries in histograms that ROOT fills (`fWeight`).
+        aliases
+            Expressions by name, which readers can use like branches (`fAliases`).
 
         Returns
         -------
@@ -288,7 +305,10 @@ class TableDirectory(OutputDirectory):
         """
         del initial_basket_capacity, resize_factor
         self._file.check_open("make a tree in")
-        _check_choices("title", title, branch_types=branch_types, classes=classes, titles=titles)
+        _check_choices("title", title, branch_types=branch_types, classes=classes, titles=titles, aliases=aliases)
+        check_kind("weight", weight, (float, int, np.floating, np.integer), "a number")
+        for alias in [*(aliases or {}), *(aliases or {}).values()]:
+            check_text("an alias", alias)
         if not is_count(auto_flush):
             raise ArgumentTypeError(f"auto_flush is a whole number, not {auto_flush!r}")
         basket_bytes = _basket_bytes(basket_size)
@@ -313,6 +333,7 @@ class TableDirectory(OutputDirectory):
         with self._file.changing():
             number = native.make_tree(directory._number, last, title, specs, auto_flush, basket_bytes, named)
             tree = directory._tree(last, number, plan, codes)
+            tree.describe(float(weight), aliases_of(aliases or {}), None, None, None)
             if self._file.index:
                 tree.collect_zones()
         if filled is not None:

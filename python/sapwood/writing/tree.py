@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, UnsupportedError
+from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.writing.columns import Ready, to_columns
 from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
@@ -15,6 +16,7 @@ from sapwood.writing.types import to_type
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.writing.objects import Object
     from sapwood.writing.output import OutputFile
     from sapwood.writing.plan import Numbers, TreePlan
 
@@ -34,22 +36,46 @@ class WritableTree(WritableTable):
         plan: TreePlan,
         codes: list[int],
         add_branches: Callable[..., None],
+        *,
+        loses_index: bool = False,
     ) -> None:
         """Wrap a tree of the native core, with the function that adds branches to it."""
         super().__init__(path, file, number)
         self._add_branches = add_branches
         self._plan = plan
-        self.go_on(number, plan, codes)
+        self.go_on(number, plan, codes, loses_index=loses_index)
 
-    def go_on(self, number: int, plan: TreePlan, codes: list[int], added: Sequence[TreePlan] = ()) -> None:
+    def go_on(
+        self,
+        number: int,
+        plan: TreePlan,
+        codes: list[int],
+        added: Sequence[TreePlan] = (),
+        *,
+        loses_index: bool = False,
+    ) -> None:
         """Continue with another tree of the native core, which has the branches of this tree and those `added`."""
         self._number = number
+        self._loses_index = loses_index
         if plan is not self._plan:
             plan.keep_names(self._plan, *added)
         self._plan = plan
         self._codes: dict[str, int] = {branch.name: code for branch, code in zip(plan.branches, codes, strict=True)}
         self._places = {branch.name: place for place, branch in enumerate(plan.branches)}
         self._collected = []
+
+    def describe(
+        self,
+        weight: float,
+        aliases: Object | None,
+        index: Object | None,
+        friends: Object | None,
+        user_info: Object | None,
+    ) -> None:
+        """Set the weight of a new tree, and objects of ROOT's classes for what else it has besides its entries."""
+        with self._file.changing():
+            self._file.check_open("describe a tree in")
+            self._file.native.describe_tree(self._number, weight, (aliases, index, friends, user_info))
 
     def collect_zones(self) -> None:
         """Collect statistics of all numbers, and hashes of baskets, which the index of a tree has."""
@@ -93,7 +119,9 @@ class WritableTree(WritableTable):
         ----------
         data
             Data for every branch, all of one length, in a form that `WritableDirectory.mktree` takes. Counters are
-            optional, but must be correct. Numbers of another type are converted if they fit.
+            optional, but must be correct. Numbers of another type are converted if they fit. If the tree has an index
+            (`TTreeIndex`) of branches with one number, the entries are added to it; any other index is left out, with a
+            warning.
         accept_new_fields
             Add branches for new columns. Earlier entries get zeros and empty lists.
 
@@ -112,7 +140,15 @@ class WritableTree(WritableTable):
                 if len({length_of(column) for column in (*known, *new.values())}) > 1:
                     raise ArgumentError("data for branches and for new ones have different lengths: nothing was added")
                 self._add_blank({name: type_of(column) for name, column in new.items()}, None)
+            before = self.num_entries
             self.take(self._plan.columns(columns))
+            if self._loses_index and self.num_entries > before:
+                self._loses_index = False
+                text = (
+                    f"the index of tree {self.object_path!r} is left out, because the new entries cannot be added to "
+                    "it; without one, friends are matched by the numbers of their entries"
+                )
+                warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())
 
     def add_branches(self, data: object, **choices: Any) -> None:
         """Add branches with data, as `WritableDirectory.add_branches` does. Later entries must include them.

@@ -3,6 +3,7 @@
 use super::builtin;
 use super::info::{Element, ElementClass, StreamerInfo};
 use super::object::{ITEMS, Object, Value};
+use super::special;
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
 use crate::wire::swap;
@@ -192,6 +193,7 @@ fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
             return Ok(());
         }
         "TDatime" => return encode_number(w, 13, own("fDatime")),
+        special::INDEX => return encode_index(w, object),
         "TList" | "THashList" | "TObjArray" => {
             let items = list(own(ITEMS))?;
             let frame = w.open(if class == "TObjArray" { 3 } else { 5 });
@@ -227,7 +229,29 @@ fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
     w.close(frame)
 }
 
-fn encode_pointer(w: &mut Writer, value: &Value) -> Result<()> {
+/// Writes an index of entries. Its arrays have neither counts of their own nor bytes that say whether they are present.
+fn encode_index(w: &mut Writer, object: &Object) -> Result<()> {
+    let frame = w.open(2);
+    encode_as(w, "TVirtualIndex", object)?;
+    for name in ["fMajorName", "fMinorName"] {
+        w.string(object.text(name).unwrap_or(""));
+    }
+    let arrays = ["fIndexValues", "fIndexValuesMinor", "fIndex"];
+    let arrays = arrays.map(|name| object.get(name).unwrap_or(&Value::Null));
+    let lengths = arrays.iter().map(|values| length(values)).collect::<Result<Vec<_>>>()?;
+    let entries = lengths.first().copied().unwrap_or(0);
+    if lengths.iter().any(|length| *length != entries) {
+        return Err(Error::argument(format!("the arrays of an index have different lengths: {lengths:?}")));
+    }
+    w.put(entries as i64);
+    for values in arrays {
+        encode_numbers(w, Number::I64.code(), values)?;
+    }
+    w.close(frame)
+}
+
+/// Appends a pointer: null, or an object.
+pub fn encode_pointer(w: &mut Writer, value: &Value) -> Result<()> {
     match value {
         Value::Null => {
             w.null();

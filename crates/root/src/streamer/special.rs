@@ -17,6 +17,9 @@ pub(super) const HAS_UUID: u32 = 1 << 5;
 const BYPASS: u32 = 1 << 12;
 const BYPASS_BEFORE_4: u32 = 1 << 14;
 
+/// The class of an index of the entries of a table.
+pub(super) const INDEX: &str = "TTreeIndex";
+
 /// Sets a member by name.
 fn put(object: &mut Object, name: impl Into<Name>, value: Value) {
     object.members.push((name.into(), value));
@@ -41,7 +44,7 @@ impl ObjectReader<'_> {
                 | "TBtree"
                 | "TBasket"
                 | "TBranchClones"
-                | "TTreeIndex"
+                | INDEX
                 | "TCanvas"
                 | "TPolyLine3D"
                 | "TPolyMarker3D"
@@ -156,7 +159,7 @@ impl ObjectReader<'_> {
             "TClonesArray" => Self::clones,
             "TBtree" => Self::tree_of_objects,
             "TBranchClones" => Self::branch_of_clones,
-            "TTreeIndex" => Self::tree_index,
+            INDEX => Self::tree_index,
             "TCanvas" => Self::canvas,
             "TPolyLine3D" => Self::line_3d,
             "TPolyMarker3D" => Self::markers_3d,

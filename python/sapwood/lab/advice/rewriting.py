@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,16 @@ import numpy as np
 
 import sapwood
 from sapwood.compression import Compression, code_of, codec_text
-from sapwood.errors import ArgumentError, CorruptError, SapwoodError, UnsupportedError, one_line, suggestion
+from sapwood.errors import (
+    ArgumentError,
+    CorruptError,
+    SapwoodError,
+    SapwoodWarning,
+    UnsupportedError,
+    one_line,
+    stacklevel,
+    suggestion,
+)
 from sapwood.files.kinds import TREES
 from sapwood.lab.advice.layout import held_codecs, is_object, plain_path, readable, tree_paths
 from sapwood.new import NewObject
@@ -32,6 +42,7 @@ from sapwood.table.scan import Kept, arrays_by_entry
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
 from sapwood.writing.adding import added, can_be_added
+from sapwood.writing.extras import Extras
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -284,7 +295,7 @@ def _check_drop(patterns: Sequence[str], trees: Mapping[str, Sequence[Foreign]])
 def write_part(tree: Foreign, path: str | os.PathLike[str], layout: Layout, start: int, stop: int) -> None:
     """Write a range of entries of a tree into a file of its own, as tree ``T``."""
     with sapwood.recreate(path, compression=_file_codec(layout, {"T": [tree]})) as file:
-        write_tree([file], "T", [tree], layout, start, stop)
+        write_tree([file], "T", [tree], layout, start, stop, describe=False)
 
 
 def write_streams(
@@ -298,7 +309,7 @@ def write_streams(
         codec = _file_codec(layout, {"T": [tree]})
         files = [stack.enter_context(sapwood.recreate(path, compression=codec)) for path in paths]
         copies = max(1, -(-stop // max(1, tree.num_entries)))
-        write_tree(files, "T", [tree] * copies, layout, 0, stop, chunk=chunk)
+        write_tree(files, "T", [tree] * copies, layout, 0, stop, chunk=chunk, describe=False)
         if summary is not None:
             for file in files:
                 summary.write(file)
@@ -671,12 +682,13 @@ class RewrittenTree:
         for name in self._define:
             if name in shapes.names:
                 raise ArgumentError(f"{path} already has a branch {name!r}")
+        self._kept = {*shapes.names, *shapes.counters.values()}
         codecs = _branch_codecs(first, shapes.names, layout)
         usual = layout.compression
         if isinstance(usual, EllipsisType):
             usual = _file_codec(layout, {path: [first]})
         codecs |= dict.fromkeys(self._define, usual)
-        empty = self._columns(first, 0, 0)
+        empty, _ = self._columns(first, 0, 0)
 
         def make(file: Foreign) -> Foreign:
             return file.mktree(
@@ -701,13 +713,16 @@ class RewrittenTree:
         with sapwood.open(trial) as file:
             _check_kept(first, file[path], [name for name in shapes.names if name not in self._changes], layout)
         self._made = [make(file) for file in files]
+        self._extras = Extras()
 
-    def _columns(self, part: Foreign, start: int, stop: int) -> dict[str, Any]:
+    def _columns(self, part: Foreign, start: int, stop: int) -> tuple[dict[str, Any], Foreign]:
+        """Return the new values of the entries that pass the cut, and which entries do; None for all."""
         columns = _columns(part, self._shapes, start, stop)
         for name, change in self._changes.items():
             columns[name] = change.of(columns[name])
         for name, expression in self._define.items():
             columns[name] = arrays_by_entry(part, [expression], None, start, stop)[expression]
+        kept = None
         if self._cut is not None:
             import awkward as ak
 
@@ -718,7 +733,7 @@ class RewrittenTree:
             kept = np.asarray(found if isinstance(found, np.ndarray) else ak.fill_none(found, False), np.bool_)
             for name in columns:
                 columns[name] = columns[name][kept]
-        return columns
+        return columns, kept
 
     def check(self, part: Foreign) -> None:
         """Compare the branches of a tree with those of the first.
@@ -744,15 +759,30 @@ class RewrittenTree:
         self.check(part)
         end = part.num_entries if stop is None else min(stop, part.num_entries)
         written = 0
+        rows: list[Foreign] = []
         # A new column may depend on entries that the cut drops.
         kept = None if self._cut is None else Kept(Query(part, [self._cut, *self._define.values()], self._cut))
         for begin, until in _chunks(part, start, end, chunk):
             for one in [(begin, until)] if kept is None else kept.between(begin, until):
-                columns = self._columns(part, *one)
+                columns, passed = self._columns(part, *one)
                 written += len(next(iter(columns.values())))
+                if part.native.index:
+                    rows.append(np.arange(*one) if passed is None else one[0] + np.flatnonzero(passed))
                 for new in self._made:
                     new.extend(columns)
+        names = {branch.name for branch in part.branches if branch.name in self._kept} - self._changes.keys()
+        chosen: Foreign = None
+        if written < part.num_entries:
+            chosen = np.concatenate([np.empty(0, np.int64), *rows]) if part.native.index else range(written)
+        self._extras.add(part, names, chosen)
         return written
+
+    def finish(self) -> dict[str, str]:
+        """Write what the trees have besides their entries; return what was left out, with the reasons."""
+        left: dict[str, str] = {}
+        for new in self._made:
+            left = self._extras.describe(new)
+        return left
 
 
 def write_tree(
@@ -766,15 +796,20 @@ def write_tree(
     chunk: int = CHUNK,
     cut: str | None = None,
     define: Mapping[str, str] | None = None,
+    describe: bool = True,
 ) -> int:
     """Write trees, one after the other, into each of the files, and return the number of entries written.
 
-    Only entries that pass `cut` are written. `define` has expressions of new columns, by name.
+    Only entries that pass `cut` are written. `define` has expressions of new columns, by name. With `describe`, the new
+    tree gets also what the trees have besides their entries, with a warning of all that has to be left out.
     """
     tree = RewrittenTree(files, path, parts[0], layout, cut=cut, define=define)
     for part in parts[1:]:
         tree.check(part)
-    return sum(tree.add(part, start, stop, chunk=chunk) for part in parts)
+    written = sum(tree.add(part, start, stop, chunk=chunk) for part in parts)
+    for what, why in (tree.finish() if describe else {}).items():
+        warnings.warn(f"{path}: left out: {what}: {why}", SapwoodWarning, stacklevel=stacklevel())
+    return written
 
 
 def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout | None) -> None:
@@ -788,6 +823,8 @@ def _compare(parts: Sequence[Foreign], new: Foreign, layout: Layout | None) -> N
     import awkward as ak
 
     entry = 0
+    if (new.native.weight, new.aliases) != (parts[0].native.weight, parts[0].aliases):
+        raise CorruptError(f"{new.file.file_path}: the weight or the aliases of {new.object_path} differ")
     for part in parts:
         if layout is None or layout.split_level is None:
             path = plain_path(part.object_path)

@@ -171,8 +171,6 @@ class Merger:
             if item.classname in TREES:
                 if item.path not in self.unions:
                     self.unions[item.path] = Reclustered(code)
-                if source.native.index and item.path not in self._result.indices:
-                    self._result.indices.append(item.path)
                 self.unions[item.path].add(self._new, item.path, source)
             elif item.path in self._ntuples:
                 table = self._ntuples[item.path]
@@ -244,6 +242,8 @@ class Merger:
         if self._summaries:
             type(self._summaries[0]).joined(self._summaries).write(self._new)
             self._result.trees[SUMMARY] = 1
+        for path, union in self.unions.items():
+            self._result.left_out |= {f"{path}: {what}": why for what, why in union.finish().items()}
 
     @contextlib.contextmanager
     def _naming(self, path: str) -> Generator[None]:

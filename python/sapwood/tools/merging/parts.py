@@ -133,6 +133,7 @@ def _merge_groups(
     for part in parts:
         result.skipped |= part.skipped
         result.not_added |= part.not_added
+        result.left_out |= part.left_out
         result.kept += [path for path in part.kept if path not in result.kept]
         result.indices += [path for path in part.indices if path not in result.indices]
         result.functions += [path for path in part.functions if path not in result.functions]

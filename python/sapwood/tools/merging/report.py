@@ -21,6 +21,7 @@ class Merged:
     - `kept`: objects that differ between files; the first was taken.
     - `not_added`: objects that could not be added, with the reason. The policy for other objects was applied to them.
     - `indices`: trees whose index was left out.
+    - `left_out`: what else of decoded trees was left out, with the reason.
     - `functions`: graphs whose fitted functions were left out.
     - `matched`: patterns of `only` and `drop` that matched a path.
     - `plan`: how trees would be written; empty if they were written.
@@ -36,6 +37,7 @@ class Merged:
     kept: list[str] = field(default_factory=list[str])
     not_added: dict[str, str] = field(default_factory=dict[str, str])
     indices: list[str] = field(default_factory=list[str])
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
     functions: list[str] = field(default_factory=list[str])
     matched: list[str] = field(default_factory=list[str])
     plan: str = ""
@@ -66,6 +68,8 @@ class Merged:
             yield f"{path}: not added: {why}"
         for path in self.indices:
             yield f"{path}: its index is not valid for the joined tree and was left out"
+        for what, why in self.left_out.items():
+            yield f"{what}: left out: {why}"
         for path in self.functions:
             yield f"{path}: functions fitted to some of its points were left out"
         for path, why in self.skipped.items():

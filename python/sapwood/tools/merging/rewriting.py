@@ -28,6 +28,7 @@ class Union:
         self._counters: dict[str, str] = {}
         self._sets: list[set[str]] = []
         self._table: Foreign = None
+        self._extras: Foreign = None
 
     @property
     def differs(self) -> bool:
@@ -66,6 +67,7 @@ class Union:
             A branch has parts that would be lost.
         """
         from sapwood.writing.columns import Ready, to_columns
+        from sapwood.writing.extras import Extras
         from sapwood.writing.shapes import blank, shape_of
 
         for branch in tree.branches:
@@ -78,10 +80,16 @@ class Union:
             shared = {name: count for name, count in self._counters.items() if all(name in own for own in self._sets)}
             name_of = lambda name: shared.get(name, f"n{name}")  # noqa: E731
             self._table = new.mktree(path, none, tree.title, counter_name=name_of)
+            self._extras = Extras()
         names = [name for name in shapes if name in tree]
         for chunk in tree.iterate(names, step_size=STEP):
             missing = {name: Ready(blank(shapes[name], len(chunk))) for name in shapes if name not in names}
             self._table.extend({name: Ready(column) for name, column in to_columns(chunk).items()} | missing)
+        self._extras.add(tree, tree.keys(recursive=False))
+
+    def finish(self) -> dict[str, str]:
+        """Write what the trees have besides their entries; return what was left out, with the reasons."""
+        return {} if self._table is None else self._extras.describe(self._table)
 
 
 class Reclustered:
@@ -98,6 +106,10 @@ class Reclustered:
         if self._tree is None:
             self._tree = RewrittenTree([new], path, tree, Layout(self._compression, -_CLUSTER))
         self._tree.add(tree)
+
+    def finish(self) -> dict[str, str]:
+        """Write what the trees have besides their entries; return what was left out, with the reasons."""
+        return {} if self._tree is None else self._tree.finish()
 
 
 def unions_of(paths: Iterable[str], settings: Settings) -> dict[str, Union | Reclustered]:

@@ -7,6 +7,7 @@ use super::TreeWriter;
 use super::basket::Basket;
 use super::branch::{Branch, BranchKind, BranchSpec};
 use super::cluster::ranges;
+use super::index::ContinuedIndex;
 use super::metadata::{self, MIN_BASKETS};
 use crate::array::Number;
 use crate::compress::encode::Compression;
@@ -15,7 +16,7 @@ use crate::file::{Key, RootFile};
 use crate::streamer::declare::{Class, Shape};
 use crate::streamer::packed::range_text;
 use crate::streamer::typename::{self, Cpp};
-use crate::streamer::{Classes, ElementClass, Object, ObjectReader, StreamerInfo, Value};
+use crate::streamer::{Classes, ElementClass, Object, ObjectReader, SharedObject, StreamerInfo, Value};
 use crate::tree::program::dimensions;
 use crate::tree::{self, BasketPlace, Leaf, Tree};
 use crate::wire::Cursor;
@@ -47,8 +48,8 @@ pub struct Existing {
     leaves: HashMap<u64, Positions>,
     /// The reference and class of the first leaf of each branch.
     first_leaves: Vec<(u64, String)>,
-    /// Position of the pointer to its index, if it has one.
-    index: Option<Range<usize>>,
+    /// Position of the pointer to its index, and the index, if it has one.
+    index: Option<(Range<usize>, SharedObject)>,
 }
 
 /// The new state of a tree.
@@ -60,10 +61,18 @@ pub struct Grown<'a> {
     pub auto_flush: i64,
     /// The branches, in the order of [`Tree::branches`].
     pub branches: Vec<GrownBranch<'a>>,
-    /// Whether entries of other trees were added; an index of the first tree is then invalid.
-    pub whole: bool,
+    /// Its index, if it has one.
+    pub index: GrownIndex<'a>,
     /// Its name.
     pub name: &'a str,
+}
+
+/// The new state of an index.
+pub enum GrownIndex<'a> {
+    Same,
+    New(&'a ContinuedIndex),
+    /// It would lack the added entries.
+    Lost,
 }
 
 /// The new state of a branch.
@@ -138,7 +147,7 @@ impl Existing {
         let index = match object.get("fTreeIndex") {
             Some(Value::Object(index)) if index.reference > 1 => {
                 let start = (index.reference as usize).saturating_sub(origin + MAP_OFFSET as usize);
-                frames.get(&start).map(|end| start..*end)
+                frames.get(&start).map(|end| (start..*end, index.clone()))
             }
             _ => None,
         };
@@ -206,6 +215,10 @@ impl Existing {
     pub fn has_index(&self) -> bool {
         self.index.is_some()
     }
+    /// Returns its index.
+    pub fn index(&self) -> Option<&Object> {
+        self.index.as_ref().map(|(_, index)| &***index)
+    }
 
     /// Returns the tree's object with the added entries; its first byte will be byte `displacement` of its record.
     pub fn encode(&self, grown: &Grown<'_>, displacement: usize) -> Result<Vec<u8>> {
@@ -248,8 +261,13 @@ impl Existing {
             new.string(grown.name);
             edits.0.push(Edit { range: name..cursor.pos(), bytes: new.into_bytes(), within: 0 });
         }
-        if let Some(index) = self.index.clone().filter(|_| grown.whole) {
-            edits.0.push(Edit { range: index, bytes: vec![0; 4], within: 0 });
+        if let Some((range, index)) = &self.index {
+            let bytes = match grown.index {
+                GrownIndex::Same => None,
+                GrownIndex::New(new) => Some(new.encode(index)?),
+                GrownIndex::Lost => Some(vec![0; 4]),
+            };
+            edits.0.extend(bytes.map(|bytes| Edit { range: range.clone(), bytes, within: 0 }));
         }
         let sum = |of: fn(&GrownBranch<'_>) -> u64| grown.branches.iter().map(of).sum::<u64>();
         self.encode_totals(&mut edits, [sum(|b| b.total_bytes), sum(|b| b.zip_bytes)], 0)?;
@@ -417,7 +435,10 @@ impl Existing {
             Ok(())
         };
         // Replaced bytes lose their frames and references.
-        let dropped = edits.iter().map(|e| &e.range).find(|range| self.index.as_ref() == Some(*range));
+        let dropped = edits
+            .iter()
+            .map(|e| &e.range)
+            .find(|range| self.index.as_ref().is_some_and(|(index, _)| index == *range));
         let replaced = |at: usize| dropped.is_some_and(|range| range.contains(&at));
         for (start, end) in self.frames.iter().filter(|(start, _)| !replaced(**start)) {
             let inserted = insertions(&edits, *end).iter().filter(|e| e.within < *start);

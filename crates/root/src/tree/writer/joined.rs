@@ -5,7 +5,7 @@
 //! identifiers. If a codec is given, baskets are decompressed and recompressed. They are never decoded, so that every
 //! class can be joined.
 
-use super::existing::{Existing, Grown, GrownBranch};
+use super::existing::{Existing, Grown, GrownBranch, GrownIndex};
 use super::metadata;
 use super::row;
 use super::{AHEAD, Basket};
@@ -465,7 +465,7 @@ impl JoinedTree {
             clusters: &self.clusters,
             auto_flush: self.tree.auto_flush,
             branches: branches.collect(),
-            whole: self.added != 1,
+            index: if self.added == 1 { GrownIndex::Same } else { GrownIndex::Lost },
             name: &self.name,
         };
         let existing = &self.existing;

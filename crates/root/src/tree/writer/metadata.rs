@@ -5,7 +5,8 @@ use super::branch::{Branch, Leaf};
 use super::cluster::ranges;
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
-use crate::streamer::encode::open_array;
+use crate::streamer::Value;
+use crate::streamer::encode::{encode_pointer, open_array};
 use crate::wire::writer::Writer;
 
 /// `TObject::kMustCleanup`.
@@ -33,6 +34,48 @@ pub fn classes(branches: &[Branch]) -> Vec<&'static str> {
         }
     }
     classes
+}
+
+/// What a tree has besides its entries: null for each object that it lacks.
+#[derive(Debug, Clone)]
+pub struct Extras {
+    /// Factor of its entries in histograms (`fWeight`).
+    pub weight: f64,
+    /// `TList` of `TNamed` (`fAliases`).
+    pub aliases: Value,
+    /// `TTreeIndex` (`fTreeIndex`).
+    pub index: Value,
+    /// `TList` of `TFriendElement` (`fFriends`).
+    pub friends: Value,
+    /// `TList` of objects (`fUserInfo`).
+    pub user_info: Value,
+}
+
+impl Default for Extras {
+    fn default() -> Self {
+        let [aliases, index, friends, user_info] = [const { Value::Null }; 4];
+        Self { weight: 1.0, aliases, index, friends, user_info }
+    }
+}
+
+impl Extras {
+    /// The objects, in the order in which the tree has them.
+    pub const fn objects(&self) -> [&Value; 4] {
+        [&self.aliases, &self.index, &self.friends, &self.user_info]
+    }
+    /// Writes the members of the tree that follow its branches and leaves.
+    pub fn encode(&self, w: &mut Writer) -> Result<()> {
+        let [aliases, index, friends, user_info] = self.objects();
+        encode_pointer(w, aliases)?;
+        // fIndexValues, fIndex: indexes of ROOT before 4.
+        w.put_all([0_u32; 2]);
+        for value in [index, friends, user_info] {
+            encode_pointer(w, value)?;
+        }
+        // fBranchRef
+        w.null();
+        Ok(())
+    }
 }
 
 fn empty_array(w: &mut Writer) -> Result<()> {
@@ -77,7 +120,7 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     w.put_all([total, zip]);
     // fSavedBytes, fFlushedBytes
     w.put_all([0_u64, tree.flushed_bytes]);
-    w.put(1.0_f64);
+    w.put(tree.extras.weight);
     // fTimerInterval, fScanField, fUpdate, fDefaultEntryOffsetLen, fNClusterRange
     w.put_all([0_i32, 25, 0, 1000, ranges.len() as i32]);
     // fMaxEntries, fMaxEntryLoop, fMaxVirtualSize, fAutoSave
@@ -95,8 +138,7 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     let array = open_array(&mut w, leaves.len());
     w.put_all(leaves);
     w.close(array)?;
-    // fAliases, fIndexValues, fIndex, fTreeIndex, fFriends, fUserInfo, fBranchRef: none.
-    w.put_all([0_u32; 7]);
+    tree.extras.encode(&mut w)?;
     w.close(frame)?;
     Ok(w.into_bytes())
 }

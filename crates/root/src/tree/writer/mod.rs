@@ -11,6 +11,7 @@ mod basket;
 mod branch;
 mod cluster;
 mod existing;
+mod index;
 mod item;
 mod joined;
 mod layout;
@@ -24,12 +25,15 @@ use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, KeyNumbers, Stretch};
 use crate::file::{Key, RootFile};
+use crate::streamer::Value;
+use crate::streamer::encode::classes_of;
 use crate::table::writer::TableWriter;
 use crate::tree::BasketPlace;
 use crate::wire::writer::Writer;
 use basket::{Basket, BasketJob, Sizes, Slot};
 use branch::Branch;
-use existing::{Existing, Grown, GrownBranch};
+use existing::{Existing, Grown, GrownBranch, GrownIndex};
+use index::ContinuedIndex;
 use item::{Item, View};
 use plan::TreePlan;
 use rayon::prelude::*;
@@ -41,6 +45,7 @@ pub use branch::{BranchKind, BranchSpec};
 pub use cluster::ClusterRange;
 pub use joined::JoinedTree;
 pub use layout::{BranchData, BranchLayout, BranchNames, Destination, Lists, Records};
+pub use metadata::Extras;
 pub use plan::encode_value;
 
 /// Uncompressed bytes of small baskets that are compressed and written together.
@@ -114,6 +119,12 @@ pub struct TreeWriter {
     failed: Option<String>,
     /// The tree that is continued.
     existing: Option<Existing>,
+    /// Its index, if entries can be added to that.
+    index: Option<ContinuedIndex>,
+    /// What it has besides its entries, if it is new.
+    extras: Extras,
+    /// Maximum bytes of these in the file.
+    extra_bytes: usize,
     /// When branches are added to that tree: the ends of its clusters.
     borders: Option<Vec<u64>>,
 }
@@ -181,6 +192,9 @@ impl TreeWriter {
             changed: true,
             failed: None,
             existing: None,
+            index: None,
+            extras: Extras::default(),
+            extra_bytes: 0,
             borders: None,
         }
     }
@@ -218,7 +232,33 @@ impl TreeWriter {
         let existing = Some(existing);
         let (entries_written, safe) = (tree.entries, tree.entries);
         let writer = Self { branches, clusters, entries_written, safe, changed: false, existing, ..writer };
-        Ok((writer, specs))
+        let stored = writer.existing.as_ref().and_then(Existing::index);
+        let index = stored.and_then(|index| ContinuedIndex::new(index, &writer.branches, entries_written));
+        Ok((Self { index, ..writer }, specs))
+    }
+    /// Whether it has an index that further entries cannot be added to, so that it is left out once there are some.
+    pub fn loses_index(&self) -> bool {
+        self.index.is_none() && self.existing.as_ref().is_some_and(Existing::has_index)
+    }
+
+    /// Sets what a new tree has besides its entries.
+    pub fn describe_as(&mut self, file: &mut FileWriter, extras: Extras) -> Result<()> {
+        if self.existing.is_some() {
+            return Err(Error::argument("only a new tree can be described").within(self.place()));
+        }
+        let mut w = Writer::new(0);
+        extras.encode(&mut w).within(|| self.place())?;
+        let mut classes = Vec::new();
+        for value in extras.objects() {
+            if let Value::Object(object) = value {
+                classes_of(object, &mut classes);
+            }
+        }
+        for class in &classes {
+            file.use_class(class);
+        }
+        (self.extras, self.extra_bytes, self.changed) = (extras, w.len(), true);
+        Ok(())
     }
 
     /// Adds branches to a tree in the file: with as many entries as the tree has, all at once.
@@ -279,7 +319,10 @@ impl TreeWriter {
             clusters: &self.clusters,
             auto_flush: self.auto_flush(),
             branches: branches.collect(),
-            whole: false,
+            index: match &self.index {
+                Some(index) => GrownIndex::New(index),
+                None => GrownIndex::Lost,
+            },
             name: &self.name,
         }
     }
@@ -430,7 +473,9 @@ impl TreeWriter {
         })?;
         let (stretch, baskets) = self.write_baskets(file)?;
         let need = metadata::bytes_needed(&self.branches, baskets.len())
-            + self.existing.as_ref().map_or(0, Existing::size);
+            + self.extra_bytes
+            + self.existing.as_ref().map_or(0, Existing::size)
+            + self.index.as_ref().map_or(0, |index| index.bytes_after(self.waiting));
         let due = file.accept(&stretch, self.key, need)?;
         for Written { branch, entries, basket, sizes } in baskets {
             if let Some(branch) = self.branches.get_mut(branch) {
@@ -440,6 +485,9 @@ impl TreeWriter {
                 branch.largest = branch.largest.max(sizes.total as usize);
                 branch.most_entries = branch.most_entries.max(entries);
             }
+        }
+        if let Some(index) = &mut self.index {
+            index.add(&self.branches, self.entries_written, self.waiting);
         }
         self.entries_written += self.waiting as u64;
         if self.clusters.is_empty() && self.cluster_entries.is_some() {
