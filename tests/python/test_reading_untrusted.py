@@ -262,10 +262,16 @@ def test_a_directory_without_an_identifier(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "members", "count"),
     [
-        ("entry_lists.root:chosen", {"fN": -3}, len),
+        ("entry_lists.root:chosen", {"fN": -(1 << 31)}, len),
+        ("entry_lists.root:chosen", {"fN": 4}, len),
+        ("entry_lists.root:chosen", {"fN": 4}, lambda found: found.entries),
         ("entry_lists.root:chosen", {"fN": None}, len),
+        ("entry_lists.root:chosen", {"fNBlocks": 1}, lambda found: found.entries),
+        ("entry_lists.root:chosen", {"fNBlocks": 3}, lambda found: found.entries),
         ("entry_lists.root:events", {"fN": -(1 << 31)}, len),
         ("entry_lists.root:events", {"fN": 4}, lambda found: found.entries),
+        ("entry_lists.root:events", {"fN": 2}, lambda found: found.entries),
+        ("entry_lists.root:events", {"fSize": 2}, lambda found: found.entries),
         ("standard.root:graph", {"fNpoints": -1}, len),
         ("standard.root:sparse", {"fFilledBins": -1}, len),
         ("standard.root:sparse", {"fFilledBins": 1 << 40}, lambda found: found.coordinates),
@@ -281,6 +287,60 @@ def test_a_count_that_cannot_be_is_an_error_with_its_place(
     found = sapwood.open(GOLDEN / filename)[key]
     with pytest.raises(sapwood.CorruptError, match=rf"{key};1.*{filename}"):
         count(found.with_members(members))
+
+
+@pytest.mark.parametrize(
+    ("place", "members"),
+    [
+        (0, {"fNPassed": 3}),
+        (0, {"fN": 3}),
+        (0, {"fPassing": False}),
+        (0, {"fType": 0}),
+        (0, {"fType": -1}),
+        (0, {"fType": 2}),
+        (0, {"fIndices": np.array([5, 1], np.uint16)}),
+        (0, {"fIndices": np.array([5, 5], np.uint16)}),
+        (0, {"fIndices": np.array([1, 64_000], np.uint16)}),
+        (0, {"fIndices": np.array([1], np.uint16)}),
+        (1, {"fNPassed": 2}),
+        (1, {"fN": 3999}),
+        (1, {"fPassing": False}),
+        (1, {"fType": 1}),
+        (1, {"fIndices": np.zeros(4000, np.uint16)}),
+        (1, {"fIndices": np.full(3999, 1, np.uint16)}),
+        (0, None),
+    ],
+)
+def test_a_block_of_an_entry_list_that_contradicts_itself(place: int, members: dict[str, Any] | None) -> None:
+    """The list has entries 1 and 5 in a block that lists them, and 70000 in a block with one bit per entry."""
+    found = sapwood.open(GOLDEN / "entry_lists.root")["chosen"]
+    assert found.entries.tolist() == [1, 5, 70_000]
+    blocks = list(found.member("fBlocks"))
+    blocks[place] = None if members is None else blocks[place].with_members(members)
+    with pytest.raises(sapwood.CorruptError, match=r"chosen;1.*entry_lists.root"):
+        _ = found.with_members({"fBlocks": blocks}).entries
+
+
+def test_parts_of_an_entry_list_that_contradict_it_are_errors() -> None:
+    found = sapwood.open(GOLDEN / "entry_lists.root")["chosen"]
+    parted = {"fBlocks": None, "fNBlocks": 0, "fLists": [found, found], "fN": 6}
+    assert len(found.with_members(parted)) == 6
+    for members in ({"fN": 7}, {"fLists": [found, found.member("fBlocks")[0]]}, {"fLists": [found, None]}):
+        with pytest.raises(sapwood.CorruptError, match=r"chosen;1.*entry_lists.root"):
+            _ = found.with_members(parted | members).parts
+    for members in ({"fBlocks": found.member("fBlocks")}, {"fLists": [found.with_members(parted)]}):
+        with pytest.raises(sapwood.UnsupportedError, match=r"chosen;1.*entry_lists.root"):
+            _ = found.with_members(parted | members).parts
+
+
+def test_an_entry_list_of_which_root_counted_too_few_has_all_its_entries() -> None:
+    """ROOT does not count an entry that it adds to a block which lists its entries. Removals can make `fN` negative."""
+    found = sapwood.open(GOLDEN / "entry_lists.root")["chosen"]
+    for count in (2, -1):
+        with pytest.warns(sapwood.SapwoodWarning, match=rf"3 entries are .* ROOT counted only {count} of them"):
+            assert found.with_members({"fN": count}).entries.tolist() == [1, 5, 70_000]
+        with pytest.warns(sapwood.SapwoodWarning, match="3 entries are stored"):
+            assert len(found.with_members({"fN": count})) == 3
 
 
 def test_an_axis_of_another_class_is_an_error(tmp_path: Path) -> None:

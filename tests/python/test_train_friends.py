@@ -162,3 +162,119 @@ def test_entry_lists(folder: Path) -> None:
     with pytest.raises(ArgumentError, match="the entry list has entry 180, but all files together have 180"):
         train.run(Sums(), train.Dataset.of(folder).with_entries([3, 180]), step_size=20)
     assert train.run(Sums(), train.Dataset.of(folder).with_entries([3, 180]), entries=10).entries == 1
+
+
+Part = tuple[str, str, list[int]]
+
+
+def parted(*parts: Part) -> Any:
+    """Make what is like a `TEntryList` with parts: file, tree and entries of each."""
+    each = [SimpleNamespace(file_name=name, tree_name=tree, entries=np.array(entries)) for name, tree, entries in parts]
+    return SimpleNamespace(name="parted", parts=each)
+
+
+def matched(inputs: Any, *parts: Part) -> dict[str, list[int]]:
+    chosen = train.Dataset.of(inputs).with_entries(parted(*parts)).chosen
+    assert chosen is not None
+    return {str(source): numbers.tolist() for source, numbers in chosen.of_files.items()}
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make ``x/f.root`` and ``y/f.root``, each with the trees t, a/t, b/t and a/b/t, and go into their directory."""
+    for name in "xy":
+        (tmp_path / name).mkdir()
+        with sapwood.recreate(tmp_path / name / "f.root") as file:
+            for tree in ("t", "a/t", "b/t", "a/b/t"):
+                file[tree] = {"v": np.arange(10)}
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("tree", ["t", "t;1", "/t", "a/t", "a/t;1", "a;1/t;1"])
+def test_parts_of_entry_lists_match_trees_with_cycles(apart: Path, tree: str) -> None:
+    """Files are given by absolute or relative paths, as they are in the list."""
+    plain = tree.strip("/").replace(";1", "")
+    for folder in ("", f"{apart}/"):
+        for other in ("", f"{apart}/"):
+            inputs = [f"{folder}x/f.root:{tree}", f"{folder}y/f.root:{plain}"]
+            found = matched(inputs, (f"{other}y/f.root", plain, [1, 2]), (f"{other}x/f.root", plain, [3]))
+            assert list(found.values()) == [[3], [1, 2]]
+
+
+def test_parts_of_entry_lists_match_the_whole_path_of_the_tree(apart: Path) -> None:
+    """ROOT records the last directory of a tree only."""
+    file = f"{apart}/x/f.root"
+    inputs = [f"{file}:a/t", f"{file}:b/t"]
+    assert matched(inputs, (file, "b/t", [1]), (file, "a/t", [2])) == {f"{file}:a/t": [2], f"{file}:b/t": [1]}
+    assert matched(f"{file}:a/b/t", (file, "b/t", [1])) == {f"{file}:a/b/t": [1]}
+    for tree, recorded in (("a/t", "b/t"), ("a/t", "t"), ("t", "a/t")):
+        with pytest.raises(ArgumentError, match="belongs to none of these files"):
+            matched(f"{file}:{tree}", (file, recorded, [1]))
+    with pytest.raises(ArgumentError, match=r"b/t of entry list parted may belong to .*:a/b/t or to .*:b/t"):
+        matched([f"{file}:a/b/t", f"{file}:b/t"], (file, "b/t", [1]))
+
+
+def test_parts_of_entry_lists_match_files_of_one_name_by_path(apart: Path) -> None:
+    one, two = f"{apart}/x/f.root", f"{apart}/y/f.root"
+    assert matched([f"{one}:t", f"{two}:t"], (two, "t", [1])) == {f"{two}:t": [1]}
+    with pytest.warns(sapwood.SapwoodWarning, match=rf"2 entries of entry list parted left out: 1 part .*{two}:t"):
+        assert matched(f"{one}:t", (one, "t", [3]), (two, "t", [1, 2])) == {f"{one}:t": [3]}
+    assert matched(f"{one}:t", (one, "t", [3]), (two, "t", [])) == {f"{one}:t": [3]}
+    assert matched(f"{one}:t", ("/moved/f.root", "t", [3])) == {f"{one}:t": [3]}
+    with pytest.raises(ArgumentError, match=rf"/moved/f.root:t of .* may belong to {one}:t or to {two}:t"):
+        matched([f"{one}:t", f"{two}:t"], ("/moved/f.root", "t", [3]))
+    with pytest.raises(ArgumentError, match=rf"several parts .* {one}:t: /m/f.root:t and /n/f.root:t"):
+        matched(f"{one}:t", ("/m/f.root", "t", [3]), ("/n/f.root", "t", [3]))
+    with pytest.warns(sapwood.SapwoodWarning, match="1 entry of entry list parted left out"):
+        assert matched(f"{one}:t", ("", "", [4]), (one, "t", [3])) == {f"{one}:t": [3]}
+
+
+def test_parts_of_entry_lists_match_urls_as_root_records_them(apart: Path) -> None:
+    dataset = train.Dataset((train.data.dataset.Source("root://host//d/f.root?a=1", "t"),))  # pyright: ignore
+    chosen = dataset.with_entries(parted(("/d/f.root", "t", [3]), ("/e/f.root", "t", []))).chosen
+    assert chosen is not None
+    assert [numbers.tolist() for numbers in chosen.of_files.values()] == [[3]]
+
+
+def test_an_entry_list_of_another_tree_than_the_only_one_is_an_error(folder: Path) -> None:
+    file = str(folder / "f0.root")
+    assert train.run(Sums(), train.Dataset.of(file).with_entries(parted((file, "Events", [3])))).entries == 1
+    dataset = train.Dataset.of(file).with_entries(parted((file, "Others", [3])))
+    with pytest.raises(ArgumentError, match=r"has entries of tree Others of .*f0.root, which has only Events"):
+        train.run(Sums(), dataset)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        np.array([False, True]), [True, 5], [0.5, 1.7], [1 + 2j], ["1"], np.array(["2020-01-01"], "M8[D]"), [2**70],
+        [float("nan")], [None], {1, 2}, {1: 2}, None, b"ab", [[1, 2]], [[1], [2, 3]], 5, [b"a"],
+        np.ma.masked_array([1, 2], [True, False]), iter([1]),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_list_of_entries_is_an_error(folder: Path, entries: Any) -> None:
+    with pytest.raises(sapwood.errors.ArgumentTypeError, match="the entry list is "):
+        train.Dataset.of(folder).with_entries(entries)
+
+
+def test_numbers_that_are_no_entries_are_errors(folder: Path) -> None:
+    for entries in (np.array([2**63 + 5], "u8"), [float("inf")], [1e300], [-1]):
+        with pytest.raises(ArgumentError, match="the entry list has entry "):
+            train.Dataset.of(folder).with_entries(entries)
+    for entries in ([1.0, 3.0], (3, 1, 3), np.array([1, 3], "u1"), ak.Array([1, 3]), range(1, 5, 2)):
+        chosen = train.Dataset.of(folder).with_entries(entries).chosen
+        assert chosen is not None
+        assert [numbers.tolist() for numbers in chosen.numbers.values()] == [[1, 3]]
+
+
+def test_a_mask_selects_entries_of_files_whose_numbers_of_entries_are_known(folder: Path) -> None:
+    files = {str(folder / f"f{number}.root"): {"tree": "Events", "num_entries": ENTRIES} for number in range(3)}
+    dataset = train.Dataset.of({"some": {"files": files}})
+    mask = np.arange(3 * ENTRIES) % 50 == 7
+    for entries in (mask, mask.tolist()):
+        found = train.run(Sums(), dataset.with_entries(entries))["sums"]["events"]
+        assert found.tolist() == np.flatnonzero(mask).tolist()
+    with pytest.raises(ArgumentError, match="a boolean mask of 179 entries, but the files have 180"):
+        dataset.with_entries(mask[1:])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from sapwood.errors import CorruptError, UnsupportedError
+from sapwood.errors import CorruptError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.objects.basic import TNamed
-from sapwood.objects.model import behavior, place_of
+from sapwood.objects.model import Model, behavior, place_of
 
 Numbers = np.ndarray[Any, Any]
 
 BLOCK = 64_000
-"""Number of entries that one block of a list covers (``TEntryListBlock::kBlockSize`` words of 16 bits)."""
+"""Number of entries that one block of a list covers."""
+WORDS = BLOCK // 16
+"""Number of 16-bit words of a block with one bit per entry (``TEntryListBlock::kBlockSize``), and the maximum number of
+entries in a block that lists them."""
 _UNUSED, _BITS, _LIST = -1, 0, 1
 """Meanings of ``TEntryListBlock::fType``."""
 
@@ -24,7 +28,7 @@ class TEntryList(TNamed):
 
     @property
     def tree_name(self) -> str:
-        """The name of the tree; empty if the list was filled by hand."""
+        """The name of the tree, after that of its directory if it is in one; empty if the list was filled by hand."""
         return self.member("fTreeName")
 
     @property
@@ -34,24 +38,77 @@ class TEntryList(TNamed):
 
     @property
     def parts(self) -> list[TEntryList]:
-        """The list of each tree of a chain, in order; for a list of one tree, the list itself."""
-        return list(self.member("fLists") or ()) or [self]
+        """The list of each tree of a chain, in order; for a list of one tree, the list itself.
+
+        Raises
+        ------
+        CorruptError
+            `fN` is more than the sum of the parts, or a part is not an entry list.
+        UnsupportedError
+            The list has entries of its own beside the parts, or a part has parts.
+        """
+        parts: list[Any] = list(self.member("fLists") or ())
+        if not parts:
+            return [self]
+        for part in parts:
+            if not isinstance(part, TEntryList):
+                raise CorruptError(f"{place_of(self)}: a part is {part!r} instead of an entry list")
+            if part.member("fLists"):
+                raise UnsupportedError(f"{place_of(self)}: a part has parts for several trees")
+        if self.member("fBlocks"):
+            raise UnsupportedError(f"{place_of(self)}: the list has entries of its own beside its parts")
+        self._check_count(sum(part.member("fN") for part in parts))
+        return parts
 
     @property
     def entries(self) -> Numbers:
-        """The entry numbers in the tree, increasing. Only for a list of one tree."""
+        """The entry numbers in the tree, increasing. Only for a list of one tree.
+
+        Raises
+        ------
+        CorruptError
+            The counts of the list or of a block differ from the stored entries.
+        UnsupportedError
+            The list has parts for several trees, or elements of entries.
+        """
         if self.member("fLists"):
             raise UnsupportedError(f"entry list {self.name} has parts for several trees: each has its own entries")
-        if self.has_member("fSubLists") and self.member("fSubLists"):
+        if self.has_member("fSubLists") and (self.member("fSubLists") or self.member("fEntry") != -1):
             raise UnsupportedError(f"entry list {self.name} chooses elements inside entries, not only entries")
+        return self._stored()
+
+    def _stored(self) -> Numbers:
+        stored: list[Any] = list(self.member("fBlocks") or ())
+        if len(stored) != self.member("fNBlocks"):
+            raise CorruptError(f"{place_of(self)}: {len(stored)} blocks are stored, {self.member('fNBlocks')} expected")
         blocks = [
-            _entries(block, self.name) + place * BLOCK for place, block in enumerate(self.member("fBlocks") or ())
+            _entries(block, f"{place_of(self)}: block {place}") + place * BLOCK for place, block in enumerate(stored)
         ]
-        return np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+        found = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
+        self._check_count(len(found), 2 * WORDS * len(blocks))
+        return found
+
+    def _check_count(self, stored: int, most: int | None = None) -> None:
+        """Compare `fN` with the number of stored entries; `most` is how many ROOT may have left out of `fN`.
+
+        ROOT does not count an entry that it adds to a block that lists its entries (fewer than `WORDS`), or the missing
+        ones. It does not count entries that are added to a part of a list either.
+        """
+        count = self.member("fN")
+        if count == stored:
+            return
+        if count > stored or (most is not None and stored - count > most):
+            raise CorruptError(f"{place_of(self)}: {stored} entries are stored, {count} expected")
+        warnings.warn(
+            f"{place_of(self)}: {stored} entries are stored, but ROOT counted only {count} of them and would not read "
+            "the last ones; all are used",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
 
     def __len__(self) -> int:
         """Count the entries."""
-        return self.member("fN")
+        return sum(len(part._stored()) for part in self.parts)
 
 
 @behavior("TEventList")
@@ -65,31 +122,41 @@ class TEventList(TNamed):
         Raises
         ------
         CorruptError
-            There are fewer entries than `fN`.
+            The number of entries is not `fN`.
         """
         stored = np.asarray(self.member("fList"), dtype=np.int64)
-        if len(self) > len(stored):
-            raise CorruptError(f"{place_of(self)}: {len(stored)} entries are stored, {len(self)} expected")
-        return stored[: len(self)]
+        if not len(self) == len(stored) <= self.member("fSize"):
+            expected = f"{len(self)} expected, and room for {self.member('fSize')}"
+            raise CorruptError(f"{place_of(self)}: {len(stored)} entries are stored, {expected}")
+        return stored
 
     def __len__(self) -> int:
         """Count the entries."""
         return self.member("fN")
 
 
-def _entries(block: Any, name: str) -> Numbers:
+def _entries(block: Any, place: str) -> Numbers:
     """Return the entries of one block: each a bit, or a number in a list, of those chosen or of those left out."""
-    kind, indices = block.member("fType"), np.asarray(block.member("fIndices"))
+    if not isinstance(block, Model) or block.classname != "TEntryListBlock":
+        raise CorruptError(f"{place}: {block!r} instead of a TEntryListBlock")
+    kind, count, size = block.member("fType"), block.member("fNPassed"), block.member("fN")
+    indices, passing = np.asarray(block.member("fIndices"), np.int64), block.member("fPassing")
     chosen = np.zeros(BLOCK, np.bool_)
-    if kind == _UNUSED and not block.member("fNPassed"):
-        return np.flatnonzero(chosen)
-    if kind == _BITS:
-        bits = np.unpackbits(indices.astype("<u2").view(np.uint8), bitorder="little")
-        if len(bits) > BLOCK:
-            raise CorruptError(f"entry list {name}: a block of {len(bits)} bits, {BLOCK} at most")
-        chosen[: len(bits)] = bits
-    elif kind == _LIST and (not len(indices) or indices.max() < BLOCK):
-        chosen[indices] = True
+    if kind == _UNUSED:
+        fits = passing and size in (0, WORDS) and count == len(indices) == 0
+    elif kind == _BITS:
+        fits = passing and size == len(indices) == WORDS
+        if fits:
+            chosen[:] = np.unpackbits(indices.astype("<u2").view(np.uint8), bitorder="little")
+            fits = count == np.count_nonzero(chosen)
     else:
-        raise CorruptError(f"entry list {name}: a block of type {kind} with numbers up to {indices.max(initial=0)}")
-    return np.flatnonzero(chosen if block.member("fPassing") else ~chosen)
+        fits = kind == _LIST and count == size == len(indices) <= WORDS and bool(np.all(np.diff(indices) > 0))
+        fits = fits and bool(np.all(indices < BLOCK))
+        if fits:
+            chosen[indices] = True
+    if not fits:
+        raise CorruptError(
+            f"{place}: type {kind} with {len(indices)} numbers up to {indices.max(initial=0)} contradicts its counts "
+            f"fNPassed = {count}, fN = {size}, fPassing = {passing}"
+        )
+    return np.flatnonzero(chosen if passing else ~chosen)

@@ -11,7 +11,7 @@ import numpy as np
 from sapwood.columns import Foreign
 from sapwood.errors import CorruptError, UnsupportedError
 from sapwood.objects.axis import TAxis
-from sapwood.objects.entries import BLOCK, TEntryList, TEventList
+from sapwood.objects.entries import BLOCK, WORDS, TEntryList, TEventList
 from sapwood.objects.histogram import Histogram, Profile
 from sapwood.objects.model import Model, place_of
 from sapwood.writing.columns import cast
@@ -22,8 +22,6 @@ _BASE = frozenset({"fName", "fTitle", "fBits", "fUniqueID", "fBufferSize"})
 _ITS_OWN = frozenset({"@fUniqueID", "fFunctions", "fHistogram", "fLists", "fBlocks"})
 """Members that do not count when objects are compared: functions fitted to the points of a graph, its axes (they
 end with the points), and the entries of a list."""
-_WORDS = BLOCK // 16
-"""Number of 16-bit words in a block of an entry list that has one bit per entry."""
 _PROFILES = ("TProfile", "TProfile2D", "TProfile3D")
 
 
@@ -179,7 +177,7 @@ def _entry_list(tree: str, file: str, entries: Any) -> dict[str, Any]:
     blocks: list[Object] = []
     for start in range(0, int(entries[-1]) + 1 if len(entries) else 0, BLOCK):
         here = entries[np.searchsorted(entries, start) : np.searchsorted(entries, start + BLOCK)] - start
-        listed = 0 < len(here) < _WORDS
+        listed = 0 < len(here) < WORDS
         if listed:
             words = here.astype(np.uint16)
         else:

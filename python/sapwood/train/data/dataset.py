@@ -6,19 +6,32 @@ import glob
 import json
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, Discreet, MissingFileError, MissingPackageError, NotFoundError, one_line
+from sapwood.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    Discreet,
+    MissingFileError,
+    MissingPackageError,
+    NotFoundError,
+    SapwoodWarning,
+    one_line,
+    stacklevel,
+)
 from sapwood.files.kinds import TABLES
-from sapwood.show.units import memory_size
+from sapwood.show.units import counted, memory_size
 from sapwood.storage.locate import is_url, matches, split_path
 from sapwood.storage.texts import read_text
 
@@ -167,17 +180,13 @@ class Chosen:
     - `of_files`: entry numbers in each file, ascending.
     - `datasets`: names of the datasets that the selection applies to (None: all). A file of these without selected
       entries is not read. Of other datasets all entries are read.
+    - `trees`: paths of the trees that the entries belong to, for files that are given without the path of the tree.
     """
 
     numbers: Mapping[str | None, Array] = field(default_factory=dict[str | None, "Array"])
     of_files: Mapping[Source, Array] = field(default_factory=dict["Source", "Array"])
     datasets: frozenset[str | None] = frozenset([None])
-
-    @property
-    def least(self) -> int | None:
-        """The lowest number; None if there are none."""
-        each = [*self.of_files.values(), *self.numbers.values()]
-        return min((int(numbers[0]) for numbers in each if len(numbers)), default=None)
+    trees: Mapping[Source, str] = field(default_factory=dict["Source", str])
 
     def counts(self, source: Source) -> bool:
         """Return whether the entries of this file are selected by numbers that are counted across files."""
@@ -201,8 +210,23 @@ class Chosen:
     def beside(self, other: Chosen) -> Chosen:
         """Return this selection combined with that of another dataset."""
         return Chosen(
-            {**self.numbers, **other.numbers}, {**self.of_files, **other.of_files}, self.datasets | other.datasets
+            {**self.numbers, **other.numbers},
+            {**self.of_files, **other.of_files},
+            self.datasets | other.datasets,
+            {**self.trees, **other.trees},
         )
+
+    def check(self, source: Source, tree: str) -> None:
+        """Compare the path of the only tree of a file with the one that the entries belong to.
+
+        Raises
+        ------
+        ArgumentError
+            They differ.
+        """
+        recorded = self.trees.get(source)
+        if recorded is not None and not _is_of_tree(recorded, tree):
+            raise ArgumentError(f"the entry list has entries of tree {recorded} of {source}, which has only {tree}")
 
     def _of(self, source: Source) -> str | None:
         return None if None in self.datasets else source.dataset
@@ -290,14 +314,18 @@ class Dataset:
         Parameters
         ----------
         entries
-            Entry numbers, counted across all files, in any order; or an entry list of ROOT: a `TEventList`, a
-            `TEntryList`, or ``"file.root:name"`` of one. The parts of a `TEntryList` are matched to files by path, or
-            by file name if that is unique. Files without a part have no entries.
+            Entry numbers, counted across all files, in any order; a boolean mask if the number of entries of all files
+            is known from descriptions; or an entry list of ROOT: a `TEventList`, a `TEntryList`, or
+            ``"file.root:name"`` of one. The parts of a `TEntryList` are matched to files by the path of the tree and
+            the path of the file, or its name if the path does not match. Files without a part have no entries. Parts
+            without a file are left out with a warning.
 
         Raises
         ------
         ArgumentError
-            The list is empty, has negative entries, or matches none of the files.
+            The list is empty, has negative entries, matches none of the files, or a part may belong to several files.
+        ArgumentTypeError
+            It is not a list of whole numbers, or a mask for files with an unknown number of entries.
         """
         return replace(self, chosen=self._choose(entries, None))
 
@@ -307,18 +335,19 @@ class Dataset:
         if isinstance(entries, (str, Path)):
             which, entries = f"entry list {entries}", _read_list(str(entries))
         of = frozenset([dataset])
+        sources = [source for source in self.sources if dataset in (None, source.dataset)]
         if hasattr(entries, "parts"):
-            sources = [source for source in self.sources if dataset in (None, source.dataset)]
-            numbers, of_files = _by_file(entries, sources)
-            chosen = Chosen({} if numbers is None else {dataset: numbers}, of_files, of)
+            numbers, parts = _by_file(entries, sources)
+            of_files = {source: part.entries for source, part in parts.items()}
+            trees = {source: _plain(part.tree_name) for source, part in parts.items() if source.tree is None}
+            chosen = Chosen({} if numbers is None else {dataset: numbers}, of_files, of, trees)
         else:
-            numbers = np.unique(np.asarray(getattr(entries, "entries", entries), dtype=np.int64))
+            known = [source.entries for source in sources if source.entries is not None]
+            length = sum(known) if len(known) == len(sources) else None
+            numbers = _entry_numbers(getattr(entries, "entries", entries), which, length)
             chosen = Chosen({dataset: numbers}, datasets=of)
-        least = chosen.least
-        if least is None:
+        if not any(map(len, [*chosen.of_files.values(), *chosen.numbers.values()])):
             raise ArgumentError(f"{which} has no entries")
-        if least < 0:
-            raise ArgumentError(f"{which} has entry {least}")
         return chosen
 
     def __len__(self) -> int:
@@ -565,29 +594,123 @@ def _read_list(where: str) -> TEntryList | TEventList:
     return found
 
 
-def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | None, dict[Source, Array]]:
-    """Return the parts of an entry list by file, or the entry numbers of a list that counts across all files."""
+def _by_file(entries: TEntryList, sources: Sequence[Source]) -> tuple[Array | None, dict[Source, TEntryList]]:
+    """Return the parts of an entry list by file, or the entry numbers of a list that counts across all files.
+
+    A part and a file match if their paths do. The others are compared by file name: files may have been moved.
+    """
     parts = entries.parts
-    if not parts[0].file_name:  # filled by hand: counted across all files
+    if len(parts) == 1 and not parts[0].file_name:  # filled by hand: counted across all files
         return parts[0].entries, {}
-    by_path: dict[str, list[TEntryList]] = {}
-    by_name: dict[str, list[TEntryList]] = {}
-    for part in parts:
-        by_path.setdefault(_real(part.file_name), []).append(part)
-        by_name.setdefault(_basename(part.file_name), []).append(part)
-    names = [_basename(source.path) for source in sources]
-    found: dict[Source, Array] = {}
-    for source, name in zip(sources, names, strict=True):
-        same = by_path.get(_real(source.path)) or (by_name.get(name, []) if names.count(name) == 1 else [])
-        if source.tree is not None:
-            same = [part for part in same if _basename(part.tree_name) == _basename(source.tree)]
-        if len(same) > 1:
-            raise ArgumentError(f"entry list {entries.name} has several parts that may belong to {source}")
-        if same:
-            found[source] = same[0].entries
+    found: dict[Source, TEntryList] = {}
+    left = list(parts)
+    for names_of in (_paths, _filenames):
+        named: dict[str, list[TEntryList]] = {}
+        for part in left:
+            for name in names_of(part.file_name):
+                named.setdefault(name, []).append(part)
+        owners: dict[int, Source] = {}
+        for source in sources:
+            if source in found:
+                continue
+            each = {id(part): part for name in names_of(source.path) for part in named.get(name, ())}
+            same = [part for part in each.values() if _is_of_tree(part.tree_name, source.tree)]
+            if len(same) > 1:
+                names = " and ".join(map(_name_of_part, same[:2]))
+                raise ArgumentError(f"entry list {entries.name} has several parts that may belong to {source}: {names}")
+            for part in same:
+                if (other := owners.setdefault(id(part), source)) is not source:
+                    name = f"the part {_name_of_part(part)} of entry list {entries.name}"
+                    raise ArgumentError(f"{name} may belong to {other} or to {source}")
+                found[source] = part
+        left = [part for part in left if id(part) not in owners]
     if not found:
         raise ArgumentError(f"entry list {entries.name} belongs to none of these files, but to {parts[0].file_name}")
+    if lost := [part for part in left if len(part.entries)]:
+        count = sum(len(part.entries) for part in lost)
+        which = f"{counted(len(lost), 'part')}, such as {_name_of_part(lost[0])}"
+        warnings.warn(
+            f"{counted(count, 'entry')} of entry list {entries.name} left out: {which}, match none of the files",
+            SapwoodWarning,
+            stacklevel=stacklevel(),
+        )
     return None, found
+
+
+def _name_of_part(part: TEntryList) -> str:
+    return f"{part.file_name}:{part.tree_name}"
+
+
+def _paths(path: str) -> set[str]:
+    """Return the full path of a file, and that of a URL as an entry list has it: without protocol and server."""
+    return {urlsplit(path).path[1:]} if is_url(path) else {path, os.path.realpath(path)}
+
+
+def _filenames(path: str) -> set[str]:
+    return {_basename(urlsplit(path).path if is_url(path) else path)}
+
+
+def _plain(tree: str) -> str:
+    """Return the path of a tree without cycles."""
+    return "/".join(name.partition(";")[0] for name in tree.strip("/").split("/"))
+
+
+def _is_of_tree(recorded: str, tree: str | None) -> bool:
+    """Return whether a part of an entry list belongs to a tree (None: to any). Of its directories it has the last."""
+    return tree is None or _plain(recorded) in (_plain(tree), "/".join(_plain(tree).split("/")[-2:]))
+
+
+def _entry_numbers(given: Foreign, which: str, entries: int | None) -> Array:
+    """Return entry numbers as 64-bit integers, ascending and each once.
+
+    Parameters
+    ----------
+    given
+        A one-dimensional sequence of whole numbers, or a boolean mask.
+    which
+        Description of the list, for messages.
+    entries
+        Length of a mask; None if it is unknown.
+    """
+    wrong = f"{which} is not a list of entry numbers: {shorten(repr(given), 60, placeholder='...')}"
+    try:
+        if np.ma.is_masked(given) or (isinstance(given, (list, tuple)) and len(set(map(_is_boolean, given))) > 1):
+            raise ValueError(given)
+        found = np.asarray(given)
+        if found.ndim != 1:
+            raise ValueError(given)
+        if found.dtype == np.bool_:
+            return np.flatnonzero(_mask(found, which, entries))
+        if not len(found):
+            return _NONE
+        numbers = np.unique(found)
+        if found.dtype.kind not in "iuf" or (
+            found.dtype.kind == "f" and not np.array_equal(numbers, np.floor(numbers))
+        ):
+            raise ValueError(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentTypeError(wrong) from None
+    for number in (numbers[0], numbers[-1]):
+        if not 0 <= number < 1 << 63:
+            raise ArgumentError(f"{which} has entry {number}")
+    return numbers.astype(np.int64)
+
+
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+def _mask(mask: Array, which: str, entries: int | None) -> Array:
+    if entries is None:
+        raise ArgumentTypeError(
+            f"{which} is a boolean mask, but the number of entries is not known before the files are opened: "
+            "give the entry numbers, numpy.flatnonzero(mask)"
+        )
+    if len(mask) != entries:
+        raise ArgumentError(f"{which} is a boolean mask of {len(mask)} entries, but the files have {entries}")
+    return mask
 
 
 def _real(path: str) -> str:

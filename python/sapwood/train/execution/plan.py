@@ -273,6 +273,8 @@ class DatasetPlan:
             self._leave_out(source, None, info)
             return []
         source.check(info.uuid, info.entries)
+        if self.dataset.chosen is not None:
+            self.dataset.chosen.check(source, info.tree)
         needs = self._needs_of(info.schema, source, info.tree)
         self._compare(source, info)
         first = self._offset, self._offsets[source.dataset]
@@ -330,6 +332,8 @@ class DatasetPlan:
         if record.steps or place in self._resumed or (counted and info.entries != entries):
             return None
         source.check(info.uuid, info.entries)
+        if self.dataset.chosen is not None:
+            self.dataset.chosen.check(source, info.tree)
         needs = self._needs_of(info.schema, source, info.tree)
         if isinstance(needs, BaseException):
             return None
