@@ -19,7 +19,9 @@ import uproot
 
 import sapwood
 import sapwood.storage.trace
+from sapwood import tools, train
 from sapwood.cli import main
+from sapwood.pages.accesses import maps
 from sapwood.show.safe import safe_line, safe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
@@ -357,3 +359,41 @@ def test_an_axis_of_another_class_is_an_error(tmp_path: Path) -> None:
         for use in (lambda: found.axes, lambda: len(found.axis()), found.to_hist, found.to_numpy):
             with pytest.raises(sapwood.CorruptError, match=r"TH1.* instead of an axis"):
                 use()
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Write a small file whose tree claims 2**62 entries."""
+    path = tmp_path / "endless.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {"x": np.arange(12_345)}
+    path.write_bytes(path.read_bytes().replace(struct.pack(">q", 12_345), struct.pack(">q", 2**62)))
+    return path
+
+
+@pytest.mark.parametrize("how", ["dask", "dask, numpy", "split", "run"])
+def test_steps_of_a_tree_that_claims_too_many_entries_are_not_listed(endless: Path, tmp_path: Path, how: str) -> None:
+    class Count(train.Task):
+        branches = ["x"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"n": len(events)}
+
+    if how.startswith("dask"):
+        pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install sapwood[dask])")
+    with pytest.raises(sapwood.errors.LimitError, match=r"endless\.root.*: more than 1000000 steps"):
+        if how == "run":
+            train.run(Count(), f"{endless}:t", step_size=1000, threads=1)
+        elif how == "split":
+            tools.split(f"{endless}:t", str(tmp_path / "part{}.root"), entries=1000)
+        else:
+            sapwood.dask(f"{endless}:t", step_size=1000, library="np" if "numpy" in how else "ak")
+
+
+def test_clusters_of_a_trace_are_not_mapped_beyond_a_limit() -> None:
+    rows = np.zeros(
+        2, [("cause", "U8"), ("file", "U8"), ("tree", "U8"), ("branch", "U8"), ("cluster", "i8"), ("length", "i8")]
+    )
+    rows["cause"], rows["cluster"] = "decode", [0, 1 << 40]
+    with pytest.raises(sapwood.errors.LimitError, match="cluster 1099511627776"):
+        maps(rows)  # pyright: ignore[reportArgumentType]

@@ -218,7 +218,7 @@ def test_parts_of_entry_lists_match_the_whole_path_of_the_tree(apart: Path) -> N
 def test_parts_of_entry_lists_match_files_of_one_name_by_path(apart: Path) -> None:
     one, two = f"{apart}/x/f.root", f"{apart}/y/f.root"
     assert matched([f"{one}:t", f"{two}:t"], (two, "t", [1])) == {f"{two}:t": [1]}
-    with pytest.warns(sapwood.SapwoodWarning, match=rf"2 entries of entry list parted left out: 1 part .*{two}:t"):
+    with pytest.warns(sapwood.SapwoodWarning, match=rf"2 entries of .* left out: 1 part, such as {two}:t, match"):
         assert matched(f"{one}:t", (one, "t", [3]), (two, "t", [1, 2])) == {f"{one}:t": [3]}
     assert matched(f"{one}:t", (one, "t", [3]), (two, "t", [])) == {f"{one}:t": [3]}
     assert matched(f"{one}:t", ("/moved/f.root", "t", [3])) == {f"{one}:t": [3]}

@@ -8,9 +8,17 @@ from functools import partial
 from typing import Any
 
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, MissingPackageError, NotFoundError, UnsupportedError, warn_of_executors
+from sapwood.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingPackageError,
+    NotFoundError,
+    UnsupportedError,
+    warn_of_executors,
+)
 from sapwood.files.many import OpenFiles, check_options, is_tree
 from sapwood.frames.partitions import Partition, Reading, key_of
+from sapwood.show.units import is_count
 from sapwood.storage.locate import Files, expand
 from sapwood.table.filters import NameFilter, no_filter, same_filter
 from sapwood.table.joining import as_form, exactly
@@ -18,7 +26,7 @@ from sapwood.table.libraries import library_of
 from sapwood.table.query import Formula, Query
 from sapwood.table.results import ResultForm
 from sapwood.table.schema import Field, FieldFilter, HasFields, Table
-from sapwood.table.steps import StepPlan
+from sapwood.table.steps import MOST_STEPS, StepPlan, listed
 
 
 def dask(
@@ -97,6 +105,11 @@ def dask(
     steps_per_file = None if type(steps_per_file).__name__ == "_Unset" else steps_per_file
     if step_size is not None and steps_per_file is not None:
         raise TypeError("step_size and steps_per_file exclude each other")
+    if steps_per_file is not None:
+        if not is_count(steps_per_file):
+            raise ArgumentTypeError(f"steps_per_file is a whole number, not {steps_per_file!r}")
+        if not 1 <= steps_per_file <= MOST_STEPS:
+            raise ArgumentError(f"steps_per_file is between 1 and {MOST_STEPS}, not {steps_per_file}")
     if step_size is not None and not open_files:
         raise TypeError("step_size needs open_files=True: a partition is cut where its entries are known")
     if known_base_form is not None and open_files:
@@ -174,7 +187,7 @@ def _opened(
                 ranges = [(start, min(start + size, table.num_entries)) for start in range(0, table.num_entries, size)]
             else:
                 query = Query.picking(table, {name: table["/" + path] for name, path in here.items()})
-                ranges = list(StepPlan(query, step_size, (0, table.num_entries)))
+                ranges = listed(StepPlan(query, step_size, (0, table.num_entries)), table.location)
         partitions += [Partition(table, None, start, stop) for start, stop in ranges or [(0, 0)]]
     tables.report()
     if not shapes:

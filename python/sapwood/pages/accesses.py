@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sapwood.errors import LimitError
 from sapwood.show.safe import safe_line
 from sapwood.show.units import bytes_text, count_text, seconds_text
 from sapwood.storage.trace import Trace, cause_rows, layer_rows
+from sapwood.table.steps import MOST_STEPS
 
 Numbers = NDArray[Any]
 
@@ -43,6 +45,8 @@ def maps(trace: Trace) -> list[tuple[str, list[str], Numbers, Numbers]]:
         of_tree = (files == file) & (trees == tree)
         names, at = np.unique(branches[of_tree].astype(str), return_inverse=True)
         column = clusters[of_tree] - clusters[of_tree].min()
+        if column.max() >= MOST_STEPS:
+            raise LimitError(f"{tree} of {file}: cluster {column.max()} of a trace; {MOST_STEPS} are shown at most")
         numbers = np.arange(column.max() + 1) + clusters[of_tree].min()
         sizes = np.zeros((len(names), len(numbers)))
         np.add.at(sizes, (at, column), lengths[of_tree])

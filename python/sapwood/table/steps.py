@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sapwood.errors import ArgumentError, ArgumentTypeError, StorageError, without_secrets
+import numpy as np
+
+from sapwood.errors import ArgumentError, ArgumentTypeError, LimitError, StorageError, without_secrets
 from sapwood.show.units import is_count, memory_size
 from sapwood.table.engine import Carry
 from sapwood.table.query import Query
@@ -31,6 +33,8 @@ def entry_range(entries: int, start: int | None, stop: int | None) -> tuple[int,
     Whole numbers may be floats, as ``1e6`` is.
     """
     try:
+        if isinstance(start, (bool, np.bool_)) or isinstance(stop, (bool, np.bool_)):
+            raise TypeError
         begin, end, _ = slice(whole(start), whole(stop)).indices(int(entries))
     except TypeError:
         raise ArgumentTypeError(
@@ -98,6 +102,24 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
         for begin in range(start, end, step):
             yield begin, min(begin + step, end)
         start = end
+
+
+MOST_STEPS = 1_000_000
+"""Maximum number of steps of one table that are listed."""
+
+
+def listed(steps: Iterable[T], where: str) -> list[T]:
+    """List steps of a table; a damaged file may claim any number of entries.
+
+    Raises
+    ------
+    LimitError
+        There are more than `MOST_STEPS`.
+    """
+    found = list(islice(steps, MOST_STEPS + 1))
+    if len(found) > MOST_STEPS:
+        raise LimitError(f"{where}: more than {MOST_STEPS} steps; choose larger steps if the file is not damaged")
+    return found
 
 
 class StepPlan:

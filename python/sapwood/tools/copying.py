@@ -34,7 +34,7 @@ from sapwood.storage.locate import local_target, split_path
 from sapwood.storage.placing import identity, same_file
 from sapwood.storage.sources import local_path, user_path
 from sapwood.table.index import INDEX_SET
-from sapwood.table.steps import entry_range
+from sapwood.table.steps import entry_range, listed
 from sapwood.tools.merging.objects import Item, objects_of
 from sapwood.train.data.dataset import parse_size
 from sapwood.writing.listing import parts_of
@@ -759,7 +759,7 @@ def split(
                     raise ArgumentError(f"each file needs at least 1 byte, not {size}")
                 entries = max(1, round(wanted * tree.num_entries / max(1, tree.compressed_bytes)))
             step = entries or 1
-            for place, start in enumerate(range(first, last, step)):
+            for place, start in enumerate(listed(range(first, last, step), tree.location)):
                 parts.append((str(place), replace(selection, start=start, stop=min(last, start + step))))
         for name, _ in parts:
             if same_file(path, target.replace("{}", name)):

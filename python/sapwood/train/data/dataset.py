@@ -34,6 +34,7 @@ from sapwood.files.kinds import TABLES
 from sapwood.show.units import counted, memory_size
 from sapwood.storage.locate import is_url, matches, split_path
 from sapwood.storage.texts import read_text
+from sapwood.table.steps import listed
 
 if TYPE_CHECKING:
     from sapwood.columns import Array, Foreign
@@ -838,7 +839,9 @@ def _is_hidden(path: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
-def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) -> list[tuple[int, int]]:
+def step_bounds(
+    offsets: Iterable[int], entries_per_step: int, entry_stop: int, where: str = "the tree"
+) -> list[tuple[int, int]]:
     """Divide the entries of a tree into steps that follow its clusters.
 
     Parameters
@@ -849,30 +852,38 @@ def step_bounds(offsets: Iterable[int], entries_per_step: int, entry_stop: int) 
         Maximum length of a step. Clusters that fit are combined; a longer cluster is cut into equal parts.
     entry_stop
         End of the last step.
+    where
+        Description of the tree, for messages.
 
     Returns
     -------
     list[tuple[int, int]]
         First entry and end of every step.
+
+    Raises
+    ------
+    LimitError
+        There are more than `MOST_STEPS`.
     """
     bounds = [offset for offset in offsets if offset < entry_stop] + [entry_stop]
-    steps: list[tuple[int, int]] = []
+    return listed(_step_bounds(bounds, entries_per_step), where)
+
+
+def _step_bounds(bounds: Sequence[int], entries_per_step: int) -> Iterator[tuple[int, int]]:
     start = 0
     for cluster_start, cluster_stop in pairwise(bounds):
         if cluster_stop - start <= entries_per_step:
             continue
         if cluster_start > start:
-            steps.append((start, cluster_start))
+            yield start, cluster_start
             start = cluster_start
         length = cluster_stop - start
         if length > entries_per_step:
             parts = -(-length // entries_per_step)
-            cuts = [cluster_start + length * part // parts for part in range(parts + 1)]
-            steps += pairwise(cuts)
+            yield from pairwise(cluster_start + length * part // parts for part in range(parts + 1))
             start = cluster_stop
-    if start < entry_stop:
-        steps.append((start, entry_stop))
-    return steps
+    if start < bounds[-1]:
+        yield start, bounds[-1]
 
 
 def find_tree(file: Foreign, source: Source) -> tuple[Any, str]:

@@ -379,7 +379,7 @@ class DatasetPlan:
             if skipped.path == record.path and skipped.tree == record.tree and skipped.entry_start is not None
         ]
         record.wanted = sum(_between(chosen, start, end) for start, end in [*done, *left_out])
-        steps = _within(step_bounds(offsets, longest, stop), source.ranges)
+        steps = _within(step_bounds(offsets, longest, stop, str(source)), source.ranges)
         for start, end in _without(steps, [*done, *left_out]):
             inside = None
             if chosen is not None:
