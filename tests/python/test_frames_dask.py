@@ -95,6 +95,13 @@ def test_arguments_that_exclude_each_other(folder: Path) -> None:
         sapwood.dask(path, library="pd")
 
 
+@pytest.mark.parametrize("open_files", [True, False])
+def test_a_number_of_steps_that_cannot_be(folder: Path, open_files: bool) -> None:
+    for steps in (0, -1, True, 1.5, "2", 10**9):
+        with pytest.raises(ArgumentError, match="steps_per_file is "):
+            _numpy(f"{folder}/a.root:t", steps_per_file=steps, open_files=open_files)
+
+
 def test_awkward_arrays_read_the_columns_that_are_touched(folder: Path) -> None:
     dak: Any = pytest.importorskip("dask_awkward", reason="needs dask-awkward (pip install --group test)")
     found = sapwood.dask(f"{folder}/[ab].root:t", step_size=5)

@@ -269,6 +269,13 @@ def _tree(file: Any, **options: Any) -> None:
 
 
 PLACES: list[Callable[[Any], Any]] = [
+    lambda file: file.update({"a": new.NewObject(LONE, "", {})}),
+    lambda file: file.update({"a": new.NewObject("TNamed", "", {LONE: 1})}),
+    lambda file: file.pop(LONE, None) or file.__delitem__(LONE),
+    lambda file: file.mkrntuple("n", {"x": "int32"}, projections={LONE: "x"}),
+    lambda file: file.mkrntuple("n", {"x": "int32"}, projections={"y": LONE}),
+    lambda file: file.mkrntuple("n", {"x": {"y": "int32"}}, classes={"x": LONE}),
+    lambda file: file.mktree("n", {"x": {"y": "int32"}}, classes={"x": (LONE, 1)}),
     lambda file: file.update({"a": LONE}),
     lambda file: file.update({LONE: "a"}),
     lambda file: file.update({"a": new.TNamed(LONE)}),
@@ -388,3 +395,23 @@ def test_a_filter_that_is_no_regular_expression_is_named(tmp_path: Path) -> None
         file["a"] = "b"
     with sapwood.open(tmp_path / "a.root") as read, pytest.raises(ArgumentError, match="not a regular expression"):
         read.keys(filter_name="/(/")
+
+
+@pytest.mark.parametrize("name", [LONE, "a\0b", 5, None, "", "ROOT", "sapwood_index"], ids=repr)
+def test_attribute_sets_have_names_that_can_be_read_back(tmp_path: Path, name: Any) -> None:
+    """The index of sapwood is stored as an attribute set."""
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        table = file.mkrntuple("n", {"x": "int32"})
+        with pytest.raises(ArgumentError, match=r"name"):
+            table.add_attribute_set(name, {"y": "int32"})
+        assert table.attribute_sets == []
+        for field in (LONE, "a\0b"):
+            with pytest.raises(ArgumentError, match="is not a valid name of a field"):
+                table.add_attribute_set("set", {field: "int32"})
+
+
+def test_names_of_classes_have_no_zero_bytes(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        for make in (file.mktree, file.mkrntuple):
+            with pytest.raises(ArgumentError, match="is not a valid name of a class"):
+                make("n", {"x": {"y": "int32"}}, classes={"x": "a\0b"})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Foreign
-from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError, check_kind
+from sapwood.errors import ArgumentError, NoMatchError, NotFoundError, SapwoodError, check_kind, check_text
 from sapwood.files.directory import ReadOnlyDirectory
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, TREES
 from sapwood.files.ntuple import RNTuple
@@ -152,6 +152,7 @@ class WritableDirectory(TableDirectory):
             self._delete(where)
 
     def _delete(self, where: str) -> None:
+        check_text("the name of an object", where)
         directory, name, cycle = self._at(where)
         number = None if cycle in ("", "*") else int(cycle)
         path = (*directory._path, name)

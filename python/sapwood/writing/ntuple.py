@@ -367,7 +367,8 @@ class WritableNTuple(WritableTable):
         Parameters
         ----------
         name
-            Name of the set. ROOT reserves ``"ROOT"`` and names that begin with ``"ROOT."``.
+            Name of the set. ROOT reserves ``"ROOT"`` and names that begin with ``"ROOT."``; sapwood,
+            ``"sapwood_index"``.
         types
             Types of the fields that describe a range, by name, as for `WritableDirectory.mkrntuple`.
         classes
@@ -384,6 +385,10 @@ class WritableNTuple(WritableTable):
             A set of that name exists, or the name or a type cannot be written.
         """
         self._file.check_open("write to")
+        check_kind("the name of an attribute set", name, str, "a string")
+        check_name(name, "an attribute set")
+        if name == INDEX_SET:
+            raise ArgumentError(f"{INDEX_SET!r} is the name of the index that sapwood writes; choose another name")
         plan, columns = FieldPlan.of(types, None, classes or {})
         if columns is not None:
             raise ArgumentError("add_attribute_set takes types; add data with extend")

@@ -24,6 +24,7 @@ from sapwood.errors import (
     LimitError,
     UnsupportedError,
     check_kind,
+    check_text,
     encoded,
     first_line,
 )
@@ -129,9 +130,11 @@ def doubles(values: Foreign, name: str) -> Floats:
 def _check_members(title: str, written: Object) -> None:
     """Refuse texts and numbers that cannot be written, and names that are no texts, in an object to be written."""
     classname, members = written
+    check_text("the name of a class", classname)
     encoded(title, f"the title of a {classname}")
     value: Any
     for name, value in members.items():
+        check_text(f"the name of a member of a {classname}", name)
         if name in ("fName", "fTitle"):
             check_kind(f"{name} of a {classname}", value, str, "a string")
         if isinstance(value, str):

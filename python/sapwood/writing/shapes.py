@@ -26,6 +26,7 @@ from sapwood.errors import (
     SapwoodError,
     UnsupportedError,
     UnsupportedTypeError,
+    check_text,
     encoded,
     first_line,
 )
@@ -127,7 +128,18 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
 
 
 def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple[str, int]]:
-    """Return the names and versions of classes; the default version is 1."""
+    """Return the names and versions of classes; the default version is 1.
+
+    Raises
+    ------
+    ArgumentError
+        A name has a zero byte or lone surrogates.
+    """
+    for given in classes.values():
+        text = given if isinstance(given, str) else given[0]
+        check_text("the name of a class", text)
+        if "\0" in text:
+            raise ArgumentError(f"{text!r} is not a valid name of a class")
     return {name: (given, 1) if isinstance(given, str) else given for name, given in classes.items()}
 
 

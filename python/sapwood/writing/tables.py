@@ -22,7 +22,7 @@ from sapwood.writing.extras import aliases_of
 from sapwood.writing.listing import OutputDirectory
 from sapwood.writing.ntuple import FieldPlan, WritableNTuple
 from sapwood.writing.output import Settings, make
-from sapwood.writing.plan import Branch, BranchChoices, TreePlan
+from sapwood.writing.plan import Branch, BranchChoices, TreePlan, check_name
 from sapwood.writing.shapes import Shape, has_maps
 from sapwood.writing.tree import FixedTree, WritableTree
 from sapwood.writing.types import is_types, to_type
@@ -418,6 +418,10 @@ class TableDirectory(OutputDirectory):
         native = self._file.native
         fields = plan.native(compression)
         shown = list((projections or {}).items())
+        for projected, projection in shown:
+            check_text("the name of a projected field", projected)
+            check_name(projected, "a field")
+            check_text(f"the source of the projected field {projected!r}", projection)
         with self._file.changing():
             number = native.make_ntuple(
                 directory._number, last, description, fields, cluster_size, cluster_entries, page_size, shown
