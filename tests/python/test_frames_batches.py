@@ -198,9 +198,25 @@ def test_batches_of_no_fields_are_refused(path: Path, expressions: Any) -> None:
 
 def test_samples_are_a_dict(path: Path) -> None:
     sample = sapwood.Sample(f"{path}:t")
-    for wrong in (sample, [sample, sample], {"a": sample, "b": f"{path}:t"}):
+    for wrong in (sample, [sample, sample], {"a": sample, "b": f"{path}:t"}, {"a": f"{path}:t"}, {"a": str(path)}):
         with pytest.raises(ArgumentError, match="samples are given as a dict"):
             sapwood.batches(wrong, "id", 10)  # pyright: ignore[reportArgumentType]
+
+
+def test_batches_with_names_for_expressions_are_refused_with_the_reason(path: Path) -> None:
+    with pytest.raises(ArgumentError, match="write the expressions themselves"):
+        sapwood.batches(f"{path}:t", ["y"], 10, aliases={"y": "id + 1"})
+    with pytest.raises(ArgumentError, match="have no names for expressions"):
+        sapwood.batches(f"{path}:t", {"y": "id + 1"}, 10)
+    with sapwood.open(f"{path}:t") as tree, pytest.raises(ArgumentError, match=r"use aliases=\{'y': 'id \+ 1'\}"):
+        tree.arrays({"y": "id + 1"})
+
+
+def test_even_batches_of_more_ranks_than_clusters_warn(path: Path) -> None:
+    for rank in (0, 999):
+        found = sapwood.batches(f"{path}:t", ["id"], 10, even=True, rank=rank, world=1000)
+        with pytest.warns(sapwood.SapwoodWarning, match=r"even=True leaves no batches: \d+ clusters for 1000 ranks"):
+            assert list(found) == []
 
 
 def test_a_loop_ends_with_an_error_if_another_one_has_begun(path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 import uproot
@@ -177,6 +178,8 @@ def test_none_in_place_of_lists_has_no_combinations(text: str, found: list[Any])
         ("x; y", ArgumentError, "invalid syntax", 1),
         ("x\0", ArgumentError, "null bytes", None),
         ("0 < x < 2", ArgumentError, "one comparison at a time", 0),
+        ("x in (3, 4)", ArgumentError, r"compare with each value, \(x == 3\) \| \(x == 4\)", 0),
+        ("x not in [3]", ArgumentError, "there is no 'in'", 0),
         ("x > 0 and y > 0", ArgumentError, "combined with & | ~", 0),
         ("not x", ArgumentError, "combined with & | ~", 0),
         ("x if y else x", ArgumentError, "cannot hold this", 0),
@@ -319,3 +322,16 @@ def test_a_number_of_more_than_64_bits_has_no_column(tmp_path: Path, text: str, 
         file["t"] = {"x": np.arange(3)}
     with sapwood.open(tmp_path / "file.root") as file, pytest.raises(ArgumentError, match="more than 64 bits"):
         file["t"].arrays(text, library=library)
+
+
+def test_a_histogram_without_an_axis_for_each_expression_is_an_error(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"x": np.arange(3)}
+    axis = hist.axis.Regular(3, 0, 3)
+    with sapwood.open(tmp_path / "a.root") as file:
+        for axes in ((), (axis, axis)):
+            with pytest.raises(ArgumentError, match=rf"expressions: 1, axes: {len(axes)}; give an axis for each"):
+                file["t"].hist("x", *axes)
+        for wrong in (10, "x", (10, 0, 1)):
+            with pytest.raises(ArgumentError, match="an axis is an object such as"):
+                file["t"].hist("x", wrong)

@@ -324,6 +324,8 @@ def test_arguments_that_make_no_sense(folder: Path) -> None:
     for unknown, meant in {"chunksize": "step_size", "workers": "threads", "max_entries": "entries"}.items():
         with pytest.raises(ArgumentTypeError, match=rf"train\.run\(\) has no argument '{unknown}'; .* '{meant}'\?$"):
             train.run(Count(), folder, **{unknown: 1})  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ArgumentTypeError, match=r"Dataset\.of\(files, options=\{'column_cache': \.\.\.\}\)$"):
+        train.run(None, [], column_cache="folder")  # pyright: ignore[reportCallIssue]
     with pytest.raises(ArgumentTypeError, match=r"^sapwood\.train\.estimate\(\) has no argument 'strange'$"):
         train.estimate(Count(), folder, strange=1)  # pyright: ignore[reportCallIssue]
     with pytest.raises(train.TaskError, match="Task has no process"):

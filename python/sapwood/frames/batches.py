@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -20,10 +21,18 @@ import numpy as np
 
 from sapwood import _native, columns
 from sapwood.columns import Array, Column
-from sapwood.errors import ArgumentError, ArgumentTypeError, MissingPackageError, UnsupportedError, check_kind
+from sapwood.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingPackageError,
+    SapwoodWarning,
+    UnsupportedError,
+    check_kind,
+    stacklevel,
+)
 from sapwood.files.many import OpenFiles, check_options
-from sapwood.show.units import is_count
-from sapwood.storage.locate import Files
+from sapwood.show.units import counted, is_count
+from sapwood.storage.locate import Files, split_path
 from sapwood.storage.sources import OPTIONS
 from sapwood.table.joining import Joining, common_type, exactly
 from sapwood.table.libraries import library_of
@@ -279,6 +288,13 @@ class Batches:
         ArgumentError
             Another loop has begun meanwhile.
         """
+        if self._even and self.num_entries and not self.fewest:
+            numbers = f"{counted(len(self._units), 'cluster')} for {counted(self._world, 'rank')}"
+            warnings.warn(
+                f"even=True leaves no batches: {numbers}, and a rank has none. Use fewer ranks, or smaller clusters",
+                SapwoodWarning,
+                stacklevel=stacklevel(),
+            )
         if self._begun:  # that loop was left early
             self._epoch, self._done = self._epoch + 1, 0
         self._begun = True
@@ -721,11 +737,21 @@ def _nothing() -> None:
     """Do nothing: a window is always read completely."""
 
 
+def _check_dict(files: Mapping[Any, Any]) -> None:
+    """Refuse a dict that has files as values, which are samples, or samples and others."""
+    some = any(isinstance(one, Sample) for one in files.values())
+    for name, one in files.items():
+        if isinstance(one, Sample):
+            continue
+        if some or (isinstance(one, str) and split_path(one)[0].endswith(".root")):
+            raise ArgumentTypeError(
+                f"samples are given as a dict of samples only: write {name!r}: Sample({one!r}); or, without samples, "
+                "files as keys and trees as values"
+            )
+
+
 def _some_are_samples(files: object) -> bool:
-    """Return whether there are samples outside of a dict of samples only."""
-    if isinstance(files, Mapping):
-        kinds = {isinstance(one, Sample) for one in files.values()}  # pyright: ignore[reportUnknownVariableType]
-        return len(kinds) == 2
+    """Return whether there are samples in a list."""
     return isinstance(files, (list, tuple)) and any(isinstance(one, Sample) for one in files)  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -785,11 +811,17 @@ def batches(
         of numbers, and lists of these. Missing floating-point numbers are NaN, missing lists are empty, and other
         missing values are an error. All arrays need different names.
     """
+    if "aliases" in options:
+        raise ArgumentTypeError("batches do not take aliases: write the expressions themselves in `expressions`")
+    if isinstance(expressions, Mapping) and any(isinstance(one, str) for one in expressions.values()):
+        raise ArgumentTypeError("batches have no names for expressions: arrays are called as they are written")
     if unknown := [name for name in options if name not in OPTIONS and meant_by(name, _SELECTIONS, 0.85)]:
         raise ArgumentTypeError(
             f"batches do not take {', '.join(sorted(unknown))}: they have all entries and the named fields. Write the "
             "selected entries first (`sapwood copy --cut`), or leave entries out in the loop"
         )
+    if isinstance(files, Mapping):
+        _check_dict(files)
     if isinstance(files, Sample) or _some_are_samples(files):
         raise ArgumentTypeError("samples are given as a dict: {'signal': Sample(files, weight), ...}")
     named = isinstance(files, Mapping) and bool(files) and all(isinstance(one, Sample) for one in files.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

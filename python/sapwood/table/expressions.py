@@ -547,6 +547,12 @@ class Expression:
                     node,
                     ArgumentError,
                 )
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                self._fail(
+                    "there is no 'in': compare with each value, (x == 3) | (x == 4), or with a range",
+                    node,
+                    ArgumentError,
+                )
             case ast.Compare(ops=ops) if len(ops) > 1:
                 self._fail("one comparison at a time: write (a < x) & (x < b)", node, ArgumentError)
             case _:

@@ -647,6 +647,11 @@ def names_in(expressions: Expressions) -> list[tuple[str, Interpretation | None]
                     names.append((item, None))
                 case (str(), None | Interpretation()):
                     names.append((item[0], item[1]))
+                case (str(), str()):
+                    raise ArgumentError(
+                        f"{item[1]!r} is not an interpretation of {item[0]!r}. To name an expression, use "
+                        f"aliases={{{item[0]!r}: {item[1]!r}}}"
+                    )
                 case (str(), _):
                     raise ArgumentError(f"the interpretation of {item[0]!r} cannot be replaced: {item!r}")
                 case _:

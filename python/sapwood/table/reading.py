@@ -12,7 +12,7 @@ import numpy as np
 
 from sapwood.cache import array_cache_of
 from sapwood.columns import Array, Foreign
-from sapwood.errors import ArgumentError, LimitError, warn_of_executors
+from sapwood.errors import ArgumentError, ArgumentTypeError, LimitError, warn_of_executors
 from sapwood.table.filters import no_filter
 from sapwood.table.libraries import How, Library, Result, library_of
 from sapwood.table.query import Expressions, Leaf, Query, Wanted, unreadable_error
@@ -271,8 +271,13 @@ class Readable(HasFields):
         texts, weights = texts_of(expressions), texts_of(weight)
         if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
             axes = tuple(axes[0])
+        if wrong := [axis for axis in axes if isinstance(axis, (int, float, str))]:
+            raise ArgumentTypeError(f"an axis is an object such as hist.axis.Regular(100, 0, 1), not {wrong[0]!r}")
         if len(texts) != len(axes):
-            raise ArgumentError(f"a histogram of {len(axes)} axes needs {len(axes)} expressions, not {len(texts)}")
+            raise ArgumentError(
+                f"expressions: {len(texts)}, axes: {len(axes)}; give an axis for each expression, such as "
+                "hist.axis.Regular(100, 0, 1)"
+            )
         start, stop = entry_range(self.table.num_entries, entry_start, entry_stop)
         one = Wants(texts, texts_of(where), weights, sample)
         histogram = histogram_of(axes, storage, weighted=bool(weights), sampled=sample is not None)

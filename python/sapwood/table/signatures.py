@@ -43,8 +43,10 @@ def meant_by(name: str, parameters: Iterable[str], cutoff: float = 0.8) -> str:
     return next(iter(same or similar(name, known, 1, cutoff)), "")
 
 
-def check_keywords(called: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Refuse keywords that a function does not have.
+def check_keywords(
+    called: str, given: Mapping[str, object], known: Iterable[str], hints: Mapping[str, str] | None = None
+) -> None:
+    """Refuse keywords that a function does not have; `hints` says where some of them belong.
 
     Raises
     ------
@@ -54,10 +56,10 @@ def check_keywords(called: str, given: Mapping[str, object], known: Iterable[str
     parameters = list(known)
     for name in given:
         if name not in parameters:
-            raise unknown_keyword(called, name, parameters)
+            raise unknown_keyword(called, name, parameters, (hints or {}).get(name, ""))
 
 
-def names_keywords(called: str) -> Callable[[F], F]:
+def names_keywords(called: str, hints: Mapping[str, str] | None = None) -> Callable[[F], F]:
     """Let a function refuse keywords that it does not have, under a name, as `check_keywords` does."""
 
     def decorate(function: F) -> F:
@@ -65,7 +67,7 @@ def names_keywords(called: str) -> Callable[[F], F]:
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
-            check_keywords(called, keywords, known)
+            check_keywords(called, keywords, known, hints)
             return function(*arguments, **keywords)
 
         return call  # pyright: ignore[reportReturnType]

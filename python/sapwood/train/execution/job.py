@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sapwood import _native
 from sapwood.errors import ArgumentError
 from sapwood.show.units import counted
+from sapwood.storage.sources import OPTIONS
 from sapwood.table.signatures import names_keywords
 from sapwood.train.account.record import Run, host
 from sapwood.train.data.catalogue import Catalogue
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 STEP_SIZE: StepSize = "100 MB"
 
 
-@names_keywords("sapwood.train.run")
+_OF_FILES = {name: f"; give it to the data set: Dataset.of(files, options={{{name!r}: ...}})" for name in OPTIONS}
+"""Where options of `sapwood.open` belong."""
+
+
+@names_keywords("sapwood.train.run", _OF_FILES)
 def run(
     tasks: Foreign,
     inputs: Foreign,
