@@ -479,3 +479,16 @@ def test_a_scan_belongs_to_the_recording_in_which_its_scanner_was_made(records: 
             assert second == []
             events.scanner().to_table()
     assert (len(outer), first, len(second)) == (4, [], 2)
+
+
+def test_scans_of_a_file_by_a_relative_path_have_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"x": np.arange(10)}
+    monkeypatch.chdir(tmp_path)
+    data = sapwood.dataset("a.root:t")
+    with sapwood.record_scans() as scans:
+        data.to_table()
+        for fragment in data.get_fragments():
+            fragment.to_table()
+        sapwood.dataset(f"{tmp_path}/a.root:t").to_table()
+    assert {one.file for one in scans} == {str(tmp_path / "a.root")}

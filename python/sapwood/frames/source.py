@@ -180,7 +180,7 @@ class FrameSource:
                 found += [(*where, *pair) for pair in remaining]
                 skipped += _entries_in(pairs) - _entries_in(remaining)
             if skipped:
-                scanned = Scanned(table.file.file_path, _inside(table), (), skipped, skipped)
+                scanned = Scanned(_file_of(table), _inside(table), (), skipped, skipped)
                 for recording in _recordings:
                     recording.append(scanned)
             opened.done_with(table)
@@ -301,6 +301,11 @@ def _inside(table: HasFields) -> str:
     return table.object_path.lstrip("/").partition(";")[0]
 
 
+def _file_of(table: HasFields) -> str:
+    """Return the absolute path of a local file, as its fragments have it; other files as they were given."""
+    return getattr(table.file, "local_path", None) or table.file.file_path
+
+
 def _entries_in(ranges: Sequence[tuple[int, int]]) -> int:
     return sum(stop - start for start, stop in ranges)
 
@@ -347,7 +352,7 @@ class _Narrowed:
                 if not any(one is recording for one in _recordings):
                     continue
                 skipped = entries - _entries_in(ranges)
-                recording.append(Scanned(table.file.file_path, _inside(table), self._names, entries, skipped))
+                recording.append(Scanned(_file_of(table), _inside(table), self._names, entries, skipped))
             yield table, self._begun(table, ranges)
 
     def _begun(self, table: HasFields, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
