@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
+import numpy as np
 import pytest
 
 import sapwood
 from sapwood import tools
+from sapwood.tools import conversion
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> str:
@@ -36,14 +39,111 @@ def test_integers_that_fractions_would_round_are_an_error(tmp_path: Path) -> Non
 def test_numbers_of_later_batches_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
     first = [{"x": 1}] * 65536
-    with pytest.raises(sapwood.UnsupportedError, match=r"int64 in the first entries: 0\.5 does not fit"):
+    with pytest.raises(
+        sapwood.UnsupportedError, match=r"'x' is float64 here, but int64 in .* hold 0\.5(.|\n)*entry 65536"
+    ):
         tools.convert(write(tmp_path / "a.jsonl", [*first, {"x": 0.5}]), str(tmp_path / "a.h5"))
-    with pytest.raises(sapwood.UnsupportedError, match="does not fit"):
+    with pytest.raises(sapwood.UnsupportedError, match="9007199254740993"):
         source = write(tmp_path / "b.jsonl", [*[{"x": 0.5}] * 65536, {"x": 2**53 + 1}])
         tools.convert(source, str(tmp_path / "b.h5"))
     tools.convert(write(tmp_path / "c.jsonl", [*[{"x": 0.5}] * 65536, {"x": 7}]), str(tmp_path / "c.h5"))
     with h5py.File(tmp_path / "c.h5") as file:
         assert file["Events"]["x"][-1] == 7
+
+
+CHANGED: list[tuple[Any, Any, str]] = [
+    (2**63 + 1, -1, "'x' is int64 here, but uint64 in the first entries, which does not hold -1"),
+    (1, float("nan"), "does not hold nan"),
+    (1, 2**64 - 1, "does not hold 18446744073709551615"),
+    (1, float("inf"), "does not hold inf"),
+    (0.5, 2**53 + 1, "does not hold 9007199254740993"),
+    (True, 5, "does not hold 5"),
+    (1, "6", "'x' is string here, but int64"),
+    ("a", 5, "'x' is int64 here, but string"),
+    (1, [2], r"'x' is var \* int64 here, but int64"),
+    (1, None, "'x' is missing here, but int64"),
+    ([1], [2, float("nan")], "does not hold nan"),
+    ([1], ["2"], "'x' is string here, but int64"),
+    ([1], [None], "'x' is missing here, but int64"),
+    ({"a": 1}, {"a": 2, "b": 3}, "'x.b' is not in the first entries"),
+    ({"a": 1, "b": 2}, {"a": 2}, "'x.b' is missing here"),
+    ({"a": 1}, {"a": 2.5}, r"'x.a' is float64 here, but int64 in the first entries, which does not hold 2\.5"),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "message", "target"),
+    [
+        (*changed, target)
+        for changed in CHANGED
+        for target in ("a.h5", "a.parquet", "a.arrow", "a.csv", "a.root", "rntuple.root")
+        if not (isinstance(changed[0], dict) and target == "a.h5")
+        if not (isinstance(changed[0], list | dict) and target == "a.csv")
+    ],
+)
+def test_values_that_change_in_a_later_batch_are_an_error(
+    first: Any, later: Any, message: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target == "a.h5":
+        pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
+    monkeypatch.setattr(conversion, "_ROWS", 4)
+    source = write(tmp_path / "a.jsonl", [{"x": one} for one in [first] * 4 + [later] * 3])
+    with pytest.raises(sapwood.UnsupportedError, match=rf"{message}(.|\n)*a\.jsonl, entry 4$"):
+        tools.convert(
+            source, tmp_path / target, **({"table_format": "rntuple"} if target.startswith("rntuple") else {})
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("later", ["2", float("nan"), None, [3]])
+def test_the_first_entry_that_does_not_fit_is_named(
+    later: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "_ROWS", 9)
+    source = write(tmp_path / "a.jsonl", [{"x": one} for one in [1] * 14 + [later] + [1] * 2 + [later] * 2])
+    with pytest.raises(sapwood.UnsupportedError, match=r"'x'(.|\n)*, entry 14$"):
+        tools.convert(source, tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("target", ["a.h5", "a.parquet", "a.root"])
+def test_fields_of_a_later_batch_are_not_left_out(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if target == "a.h5":
+        pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
+    monkeypatch.setattr(conversion, "_ROWS", 4)
+    source = write(tmp_path / "a.jsonl", [*[{"x": 1}] * 6, {"x": 2, "y": 3}])
+    with pytest.raises(sapwood.UnsupportedError, match=r"'y' is not in the first entries(.|\n)*entry 6$"):
+        tools.convert(source, tmp_path / target)
+    source = write(tmp_path / "b.jsonl", [*[{"x": 1, "y": 2}] * 6, {"x": 2}])
+    with pytest.raises(sapwood.UnsupportedError, match=r"'y' is missing here, but int64(.|\n)*entry 6$"):
+        tools.convert(source, tmp_path / target)
+
+
+def test_batches_with_the_same_values_in_other_types_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "_ROWS", 2)
+    rows: list[dict[str, Any]] = [
+        {"x": 0.5, "y": [1], "z": None},
+        {"x": 1.5, "y": [], "z": 2},
+        {"z": 3, "y": [], "x": 2},  # the order of names is not that of the first
+        {"z": 4, "y": [], "x": 3},
+        {"x": 4, "y": [2.0]},
+    ]
+    tools.convert(write(tmp_path / "a.jsonl", rows), tmp_path / "a.parquet")
+    tools.convert(tmp_path / "a.parquet", tmp_path / "b.jsonl")
+    back = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    assert back == [{**row, "z": row.get("z")} for row in rows]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_lists_of_one_length_are_lists_in_hdf5(length: int, tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")
+    lists = ak.values_astype(ak.Array([list(range(length))] * 4), np.int64)
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"x": ak.from_regular(lists)}
+    assert tools.convert(tmp_path / "a.root", tmp_path / "a.h5") == 4
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert [one.tolist() for one in file["Events"]["x"]] == [list(range(length))] * 4
 
 
 @pytest.mark.parametrize("rows", [[{"x": [2**53 + 1]}, {"x": [0.5]}], [{"x": {"y": 2**53 + 1}}, {"x": {"y": 0.5}}]])
@@ -61,7 +161,7 @@ def test_json_numbers_beyond_the_range_of_floats_are_an_error(tmp_path: Path) ->
 def test_fractions_after_a_batch_of_whole_numbers_are_an_error(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", [*[{"x": 1}] * 65536, {"x": 0.5}])
     for kind in ("ttree", "rntuple"):
-        with pytest.raises(sapwood.UnsupportedError, match="the first entries have whole numbers"):
+        with pytest.raises(sapwood.UnsupportedError, match=r"int64 in the first entries, which does not hold 0\.5"):
             tools.convert(source, tmp_path / "a.root", table_format=kind)
     assert not (tmp_path / "a.root").exists()
 

@@ -34,7 +34,7 @@ from sapwood.files.many import OpenFiles, check_options
 from sapwood.show.units import counted, is_count
 from sapwood.storage.locate import Files, split_path
 from sapwood.storage.sources import OPTIONS
-from sapwood.table.joining import Joining, common_type, exactly
+from sapwood.table.joining import Joining, Whole, common_type, exactly
 from sapwood.table.libraries import library_of
 from sapwood.table.native import Exact
 from sapwood.table.query import Expressions, Query
@@ -58,6 +58,7 @@ _SELECTIONS = frozenset(
     ["cut", "entry_start", "entry_stop", "filter_name", "filter_typename", "filter_branch", "filter_field", "aliases"]
 )
 """Options of `iterate` and `arrays` that batches do not have."""
+_WHOLE = Whole("the batches", "make batches of each kind of files")
 _MODULES = {"torch": "torch", "jax": "jax.dlpack"}
 
 
@@ -550,7 +551,7 @@ def _in_type(column: Column, kind: columns.Type, field: str, where: str) -> Colu
     """Return a column in a type that `_both` made of its own and others."""
     match column, kind:
         case ("number", values), ("number", name):
-            numbers = exactly(values, np.dtype(name), field, where, "the batches", "make batches of each kind of files")
+            numbers = exactly(values, np.dtype(name), field, where, _WHOLE)
             return "number", numbers
         case ("option", index, content), ("option", inner):
             return "option", index, _in_type(content, inner, field, where)

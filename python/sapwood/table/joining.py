@@ -32,6 +32,18 @@ class Joining(NamedTuple):
         return self.files[place] if place < len(self.files) else f"array {place}"
 
 
+class Whole(NamedTuple):
+    """What arrays have to fit into: its name in messages, and what to do instead."""
+
+    name: str = "the collection"
+    instead: str = "make a collection of each kind of files"
+    complete: bool = False
+    """Whether it is an error to have other fields, a union or missing values where the whole has none."""
+
+
+COLLECTION = Whole()
+
+
 def changed_by(values: Array, kind: np.dtype[Any]) -> Array:
     """Return the numbers that another type does not hold, without axes."""
     flat: Array = values.compressed() if isinstance(values, np.ma.MaskedArray) else values.reshape(-1)
@@ -55,8 +67,7 @@ def exactly(
     kind: np.dtype[Any],
     name: str,
     where: str,
-    whole: str = "the collection",
-    instead: str = "make a collection of each kind of files",
+    whole: Whole = COLLECTION,
 ) -> Array:
     """Return numbers in the type that they have in a collection, or in another whole.
 
@@ -68,8 +79,8 @@ def exactly(
     changed = changed_by(values, kind)
     if len(changed):
         raise ArgumentError(
-            f"{name!r} is {values.dtype} here, but {kind} in {whole}, which does not hold {changed[0]}; "
-            f"{instead}\n{where}"
+            f"{name!r} is {values.dtype} here, but {kind} in {whole.name}, which does not hold {changed[0]}; "
+            f"{whole.instead}\n{where}"
         )
     return values.astype(kind, copy=False)
 
@@ -153,7 +164,7 @@ def alike_layouts(layouts: Sequence[Any], joining: Joining) -> list[Any]:
     return [_with_types(one, types, ()) for one in packed] if types else list(layouts)
 
 
-def as_form(layout: Foreign, form: Foreign, name: str, where: str) -> Foreign:
+def as_form(layout: Foreign, form: Foreign, name: str, where: str, whole: Whole = COLLECTION) -> Foreign:
     """Return an Awkward layout whose numbers have the types of a form; unions as they are.
 
     Raises
@@ -161,29 +172,64 @@ def as_form(layout: Foreign, form: Foreign, name: str, where: str) -> Foreign:
     ArgumentError
         The form has another kind of value, or a type that does not hold all numbers. `where` is the place of the file.
     """
-    if form == layout.form or any(one.is_union or one.is_unknown for one in (form, layout)):
+    if form == layout.form or form.is_union or form.is_unknown:
         return layout
+    if whole.complete and not layout.length:
+        return form.length_zero_array(highlevel=False)
+    if layout.is_unknown or (layout.is_union and not whole.complete):
+        return layout
+    if layout.is_union:
+        used = np.unique(np.asarray(layout.tags.data))
+        if len(used) == 1:
+            return as_form(layout.project(int(used[0])), form, name, where, whole)
+    if layout.is_option and whole.complete and not form.is_option:
+        if not np.asarray(layout.mask_as_bool(valid_when=True)).all():
+            raise _differ(name, "missing", form, where, whole)
+        return as_form(layout.project(), form, name, where, whole)
     if layout.is_option or layout.is_indexed:
         inner = form.content if form.is_option or form.is_indexed else form
-        return layout.copy(content=as_form(layout.content, inner, name, where))
+        return layout.copy(content=as_form(layout.content, inner, name, where, whole))
     if form.is_option or form.is_indexed:
-        return as_form(layout, form.content, name, where)
+        return as_form(layout, form.content, name, where, whole)
     if layout.is_numpy and form.is_numpy:
-        return layout.copy(data=exactly(layout.data, np.dtype(form.primitive), name, where))
+        return layout.copy(data=exactly(layout.data, np.dtype(form.primitive), name, where, whole))
     if layout.is_record and form.is_record:
-        parts = [
-            as_form(layout.content(one), form.content(one), f"{name}.{one}" if name else one, where)
-            if one in form.fields
-            else layout.content(one)
-            for one in layout.fields
-        ]
-        return layout.copy(contents=parts)
+        return _as_record(layout, form, name, where, whole)
     if layout.is_list and form.is_list and layout.parameter("__array__") == form.parameter("__array__"):
-        return layout.copy(content=as_form(layout.content, form.content, name, where))
-    raise ArgumentError(
-        f"{name!r} is {layout.form.type} here, but {form.type} in the collection; make a collection of each kind of "
-        f"files\n{where}"
-    )
+        return layout.copy(content=as_form(layout.content, form.content, name, where, whole))
+    raise _differ(name, layout.form.type, form, where, whole)
+
+
+def _as_record(layout: Foreign, form: Foreign, name: str, where: str, whole: Whole) -> Foreign:
+    paths = {one: f"{name}.{one}" if name else one for one in [*layout.fields, *form.fields]}
+    parts = {one: layout.content(one) for one in layout.fields}
+    for one in form.fields:
+        if one in parts:
+            parts[one] = as_form(parts[one], form.content(one), paths[one], where, whole)
+        elif whole.complete:
+            parts[one] = _nothing(form.content(one), layout.length)
+            if parts[one] is None:
+                raise _differ(paths[one], "missing", form.content(one), where, whole)
+    if not whole.complete:
+        return layout.copy(contents=list(parts.values()))
+    for one in layout.fields:
+        if one not in form.fields and not (parts[one].is_option and not parts[one].project().length):
+            raise ArgumentError(f"{paths[one]!r} is not in {whole.name}; {whole.instead}\n{where}")
+    return layout.copy(contents=[parts[one] for one in form.fields], fields=form.fields)
+
+
+def _nothing(form: Foreign, length: int) -> Foreign:
+    """Return a layout of missing values; None if the form has none."""
+    import awkward as ak
+
+    if not form.is_option:
+        return None
+    places = ak.index.Index64(np.full(length, -1))
+    return ak.contents.IndexedOptionArray(places, form.content.length_zero_array(highlevel=False))
+
+
+def _differ(name: str, kind: object, form: Foreign, where: str, whole: Whole) -> ArgumentError:
+    return ArgumentError(f"{name!r} is {kind} here, but {form.type} in {whole.name}; {whole.instead}\n{where}")
 
 
 def joined_awkward(arrays: Sequence[Any], joining: Joining) -> Foreign:

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.columns import Array, from_awkward, in_utf8, text_of, to_arrow, to_awkward
+from sapwood.columns import from_awkward, in_utf8, text_of, to_arrow, to_awkward
 from sapwood.errors import (
     ArgumentError,
     MissingPackageError,
     SapwoodError,
-    SapwoodWarning,
     StorageError,
     UnsupportedError,
     UnsupportedTypeError,
@@ -30,6 +28,7 @@ from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.storage.placing import placed
 from sapwood.storage.sources import real_path
+from sapwood.table.joining import Whole, as_form
 from sapwood.writing.collected import Collections, data_fields, writable
 from sapwood.writing.columns import (
     NOT_IN_AWKWARD,
@@ -154,7 +153,8 @@ def convert(
             write = _WRITERS[kinds[1]](stack, str(beside), name, empty, layout)
             entries = 0
             for batch in batches:
-                entries += write(batch)
+                # Each line of JSON has its own types.
+                entries += write(batch if kinds[1] == "jsonl" else _fitted(batch, empty, entries, source))
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "pyarrow":
             raise
@@ -201,6 +201,40 @@ def _reader(
         yield from opened
 
     return all_of(), ak.Array(first)[:0], {}
+
+
+_FIRST = Whole("the first entries", "give all entries one type", complete=True)
+
+
+def _fitted(batch: Foreign, empty: Foreign, start: int, source: str) -> Foreign:
+    """Return a batch with the types of the first.
+
+    Raises
+    ------
+    UnsupportedError
+        A value does not fit into its type. `start` is the number of entries of the batches before.
+    """
+    import awkward as ak
+
+    layout, form = ak.to_layout(batch), ak.to_layout(empty).form
+    if layout.form == form:
+        return batch if layout.fields == form.fields else batch[form.fields]
+    try:
+        return ak.Array(as_form(layout.to_packed(), form, "", source, _FIRST))
+    except ArgumentError:
+        fitting, stop = 0, layout.length
+    while stop - fitting > 1:
+        middle = (fitting + stop) // 2
+        try:
+            as_form(layout[fitting:middle].to_packed(), form, "", source, _FIRST)
+            fitting = middle
+        except ArgumentError:
+            stop = middle
+    try:
+        as_form(layout[fitting:stop].to_packed(), form, "", f"{source}, entry {start + fitting}", _FIRST)
+    except ArgumentError as error:
+        raise UnsupportedError(str(error)) from None
+    raise AssertionError("an entry fits alone, but not with others")
 
 
 def _of_arrow(batch: Foreign) -> Foreign:
@@ -468,13 +502,7 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
         tree = file.mkrntuple(name, fields(empty), **options)
 
     def write(batch: Foreign) -> int:
-        with warnings.catch_warnings():
-            # Types are those of the first batch.
-            warnings.filterwarnings("error", ".* lose their fractions", SapwoodWarning)
-            try:
-                tree.extend(fields(batch))
-            except SapwoodWarning as error:
-                raise UnsupportedError(f"the first entries have whole numbers, later ones do not: {error}") from None
+        tree.extend(fields(batch))
         return len(batch)
 
     return write
@@ -643,8 +671,6 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
             values = batch[field]
             whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
             rows = ak.to_numpy(values, allow_missing=False).reshape(len(values), *shape) if whole else _objects(values)
-            if whole:
-                _check_cast(rows, data.dtype, field)
             data.resize(len(data) + len(values), axis=0)
             try:
                 data[len(data) - len(values) :] = rows
@@ -661,16 +687,6 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
     """Return the number of entries of a chunk, which HDF5 holds in memory."""
     return max(1, min(8192, (32 << 20) // max(1, kind.itemsize * math.prod(shape))))
-
-
-def _check_cast(values: Array, kind: Foreign, field: str) -> None:
-    """Raise `UnsupportedError` if numbers of a later batch do not fit into the type of the first."""
-    if values.dtype == kind:
-        return
-    with np.errstate(invalid="ignore"):
-        lost = (values.astype(kind).astype(values.dtype) != values) & (values == values)
-    if lost.any():
-        raise UnsupportedError(f"{field!r} has the type {kind} in the first entries: {values[lost][0]} does not fit")
 
 
 def _hdf5_type(empty: Foreign, field: str, module: Foreign) -> tuple[Foreign, tuple[int, ...]]:
@@ -710,6 +726,8 @@ def _objects(values: Foreign) -> Foreign:
         made[:] = _texts_decoded(values).to_list()
         return made
     flat, counts = ak.to_numpy(ak.flatten(values, axis=1)), ak.to_numpy(ak.num(values, axis=1))
+    if len(counts) and (counts == counts[0]).all():
+        return flat.reshape(len(counts), -1 if counts[0] else 0)  # h5py takes objects of one length for a table
     stops = np.cumsum(counts)
     for place, (start, stop) in enumerate(zip((stops - counts).tolist(), stops.tolist(), strict=True)):
         made[place] = flat[start:stop]
