@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sapwood
+import sapwood.new
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, UnsupportedError
 from sapwood.tools.conversion import convert
@@ -113,6 +114,63 @@ def test_the_first_difference_of_columns(a: list[object], b: list[object], place
     from sapwood import columns
 
     assert first_difference(columns.from_awkward(ak.Array(a)), columns.from_awkward(ak.Array(b))) == place
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "tolerance", "place"),
+    [
+        ([1.0, INF], [1.0, 5.0], (1e-6, 0.0), 1),
+        ([1.0, INF], [1.0, -INF], (1e-6, 0.0), 1),
+        ([1.0, INF], [1.0, 5.0], (0.0, 1e300), 1),
+        ([1.0, INF, NAN], [1.0, INF, NAN], (1e-6, 1.0), None),
+        ([NAN], [1.0], (1.0, 1.0), 0),
+        ([0.0], [-0.0], (0.0, 0.0), None),
+        ([100.0], [100.5], (1e-2, 0.0), None),
+        ([100.0], [100.5], (1e-3, 0.0), 0),
+        ([2**60], [2**60 + 1], (1e-3, 10.0), 0),
+        (np.array([3], np.uint32), np.array([5], np.uint32), (0.0, 10.0), 0),
+        (np.array([1e-3], np.float16), np.array([2e-3], np.float16), (0.0, 2e-8), 0),
+        (np.array([6e4], np.float16), np.array([6.1e4], np.float16), (0.1, 0.0), None),
+        (np.array([0.0], np.float16), np.array([6e-8], np.float16), (0.0, 9e-8), None),
+        ([NAN, "q"], [NAN, "q"], (0.0, 0.0), None),
+        ([NAN, "q"], [1.0, "q"], (1.0, 1.0), 0),
+        ([1.0, "q"], [1.0000001, "q"], (1e-3, 0.0), None),
+        (["q", 1.0], ["q", 1.0000001], (0.0, 0.0), 1),
+        (["q", INF], ["q", 1.0], (1e-3, 0.0), 1),
+        (["q", 1.0], ["r", 1.0], (1e-3, 1.0), 0),
+        ([[1.0, "q"], [], ["q", NAN]], [[1.0, "q"], [], ["q", NAN]], (0.0, 0.0), None),
+        ([[1.0, "q"], [], ["q", 2.0]], [[1.0, "q"], [], ["q", 2.01]], (1e-3, 0.0), 2),
+        ([{"x": [1.5]}, "q"], [{"x": [1.5000001]}, "q"], (1e-3, 0.0), None),
+        ([{"x": [1.5]}, "q"], [{"x": [1.6]}, "q"], (1e-3, 0.0), 0),
+        ([1.0, None, "q"], [1.0, NAN, "q"], (1.0, 1.0), 1),
+        ([2**60, "q"], [2**60 + 1, "q"], (1e-3, 10.0), 0),
+        ([1.0, None], [1.0, NAN], (1.0, 1.0), 1),
+    ],
+)
+def test_the_first_difference_beyond_a_tolerance(
+    a: Any, b: Any, tolerance: tuple[float, float], place: int | None
+) -> None:
+    from sapwood import columns
+
+    for one, other in ((a, b), (b, a)):
+        pair = (columns.from_awkward(ak.Array(values)) for values in (one, other))
+        assert first_difference(*pair, tolerance) == place
+
+
+def test_an_infinity_differs_from_every_number_in_objects(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{name}.root") for name in ("infinite", "negative", "finite")]
+    for path, value in zip(paths, (INF, -INF, 5.0), strict=True):
+        with sapwood.recreate(path) as file:
+            file["p"] = sapwood.new.TParameter(value)
+            file["h"] = (np.array([value, 1.0]), np.arange(3.0))
+    for other in paths[1:]:
+        for tolerance in ({"relative": 1e-6}, {"absolute": 1e-6}):
+            found = {(one.path, one.field) for one in differences(paths[0], other, **tolerance)}
+            assert {("h", "fArray"), ("h", "fTsumw"), ("p", "fVal")} <= found
+    assert list(differences(paths[0], paths[0], relative=1e-6)) == []
 
 
 def test_scan_prints_the_entries_that_pass(sample: str, capsys: pytest.CaptureFixture[str]) -> None:

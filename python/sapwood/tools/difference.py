@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 _STEP = "64 MB"
 _LINKS = frozenset({"fUniqueID", "fBits", "fDirectory"})
 """Members of objects that depend on the object's place, not on its content."""
+_REALS = (float, np.floating, complex, np.complexfloating)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def differences(
 ) -> Iterator[Difference]:
     """Yield the differences of two files: missing keys first, then the content of each key.
 
-    For each field, the first entry that differs is reported. NaN equals NaN. Of tables, the titles are compared too, of
+    For each field, the first entry that differs is reported. NaN equals NaN, and -0 equals 0. Of tables, the titles are compared too, of
     trees also aliases, friends, index and weight, and of RNTuples the attribute sets, except the index that sapwood
     keeps in one.
 
@@ -78,7 +78,9 @@ def differences(
     first, second
         Files, or ``file:path`` for one directory or table in each.
     relative, absolute
-        Tolerance of floating-point values: they are equal if ``|a - b| <= absolute + relative * max(|a|, |b|)``.
+        Tolerance of finite floating-point values: they are equal if
+        ``|a - b| <= absolute + relative * max(|a|, |b|)``. Integers are compared exactly, and an infinity is equal to
+        itself only.
     layout
         Also compare clusters and compressed sizes of tables.
     cycles
@@ -288,8 +290,8 @@ def _first(a: Column, b: Column, tolerance: tuple[float, float]) -> int | None:
         case ("empty",), ("empty",):
             return None
         case _:
-            x, y = (_objects_of(c) for c in (a, b))
-            return next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), None)
+            pairs = enumerate(zip(_objects_of(a), _objects_of(b), strict=False))
+            return next((i for i, (x, y) in pairs if not _same(x, y, tolerance, set())), None)
 
 
 def _where(mask: Array) -> int | None:
@@ -299,14 +301,18 @@ def _where(mask: Array) -> int | None:
 
 def _unequal(x: Array, y: Array, tolerance: tuple[float, float]) -> Array:
     differ = x != y
-    if x.dtype.kind not in "fc" or not differ.any():
+    if "f" not in (kinds := {x.dtype.kind, y.dtype.kind}) and "c" not in kinds:
         return differ
     differ &= ~(np.isnan(x) & np.isnan(y))
     relative, absolute = tolerance
-    if relative or absolute:
+    if (relative or absolute) and differ.any():
+        # In double precision: half-precision numbers would round the tolerance.
+        wide = np.complex128 if "c" in kinds else np.float64
+        x, y = x.astype(wide), y.astype(wide)
         with np.errstate(invalid="ignore", over="ignore"):
             near = np.abs(x - y) <= absolute + relative * np.maximum(np.abs(x), np.abs(y))
-        differ &= ~near
+        # An infinity is not near to any other number: the tolerance would be infinite.
+        differ &= ~(near & np.isfinite(x) & np.isfinite(y))
     return differ
 
 
@@ -372,16 +378,18 @@ def _members(one: Foreign) -> Mapping[str, Any]:
 
 def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], known: set[tuple[int, int]]) -> bool:
     """Return whether two members are equal; `known` has the pairs of objects that were compared before."""
+    if isinstance(a, _REALS) and isinstance(b, _REALS):
+        return not _unequal(np.asarray([a]), np.asarray([b]), tolerance)[0]
     if type(a) is not type(b):
         return isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b
     if isinstance(a, np.ndarray):
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
+        if a.dtype.names:
+            return all(_same(a[name], b[name], tolerance, known) for name in a.dtype.names)
+        if a.dtype.kind == "O":
+            return _same(a.tolist(), b.tolist(), tolerance, known)
         return not _unequal(a, b, tolerance).any() if a.dtype.kind in "biufc" else bool((a == b).all())
-    if isinstance(a, float):
-        relative, absolute = tolerance
-        near = abs(a - b) <= absolute + relative * max(abs(a), abs(b)) if relative or absolute else False
-        return a == b or near or (math.isnan(a) and math.isnan(b))
     if hasattr(a, "all_members"):
         # Objects that contain themselves, or that many pointers share, are compared once.
         if (id(a), id(b)) in known:

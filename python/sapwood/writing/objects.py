@@ -481,4 +481,4 @@ def _holds(found: Foreign, expected: Foreign) -> bool:
         return np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
     if isinstance(expected, (tuple, list)):
         return len(found) == len(expected) and all(map(_holds, found, expected))
-    return found == expected or found != found
+    return found == expected or (found != found and expected != expected)
