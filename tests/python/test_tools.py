@@ -167,8 +167,9 @@ def test_an_infinity_differs_from_every_number_in_objects(tmp_path: Path) -> Non
             file["p"] = sapwood.new.TParameter(value)
             file["h"] = (np.array([value, 1.0]), np.arange(3.0))
     for other in paths[1:]:
-        for tolerance in ({"relative": 1e-6}, {"absolute": 1e-6}):
-            found = {(one.path, one.field) for one in differences(paths[0], other, **tolerance)}
+        for relative, absolute in ((1e-6, 0.0), (0.0, 1e-6)):
+            listed = differences(paths[0], other, relative=relative, absolute=absolute)
+            found = {(one.path, one.field) for one in listed}
             assert {("h", "fArray"), ("h", "fTsumw"), ("p", "fVal")} <= found
     assert list(differences(paths[0], paths[0], relative=1e-6)) == []
 

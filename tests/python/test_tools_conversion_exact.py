@@ -89,9 +89,7 @@ def test_values_that_change_in_a_later_batch_are_an_error(
     monkeypatch.setattr(conversion, "_ROWS", 4)
     source = write(tmp_path / "a.jsonl", [{"x": one} for one in [first] * 4 + [later] * 3])
     with pytest.raises(sapwood.UnsupportedError, match=rf"{message}(.|\n)*a\.jsonl, entry 4$"):
-        tools.convert(
-            source, tmp_path / target, **({"table_format": "rntuple"} if target.startswith("rntuple") else {})
-        )
+        tools.convert(source, tmp_path / target, table_format="rntuple" if target.startswith("rntuple") else None)
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 

@@ -69,9 +69,9 @@ def differences(
 ) -> Iterator[Difference]:
     """Yield the differences of two files: missing keys first, then the content of each key.
 
-    For each field, the first entry that differs is reported. NaN equals NaN, and -0 equals 0. Of tables, the titles are compared too, of
-    trees also aliases, friends, index and weight, and of RNTuples the attribute sets, except the index that sapwood
-    keeps in one.
+    For each field, the first entry that differs is reported. NaN equals NaN, and -0 equals 0. Of tables, the titles are
+    compared too, of trees also aliases, friends, index and weight, and of RNTuples the attribute
+    sets, except the index that sapwood keeps in one.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def _members(one: Foreign) -> Mapping[str, Any]:
 
 def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], known: set[tuple[int, int]]) -> bool:
     """Return whether two members are equal; `known` has the pairs of objects that were compared before."""
-    if isinstance(a, _REALS) and isinstance(b, _REALS):
+    if all(isinstance(one, _REALS) for one in (a, b)):
         return not _unequal(np.asarray([a]), np.asarray([b]), tolerance)[0]
     if type(a) is not type(b):
         return isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b
