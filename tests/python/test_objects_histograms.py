@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import pickle
 import re
 import struct
@@ -360,8 +362,35 @@ def test_markup_in_titles_and_labels_is_shown_as_text(tmp_path: Path) -> None:
             assert "<script" not in shown and "&lt;script&gt;alert(1)" in shown and "<svg" in shown
 
 
+def accepted(rate: float, total: int, level: float) -> set[int]:
+    """Return the numbers that a rate accepts, the likeliest compared with their own best rates first."""
+
+    def probability(number: int, rate: float) -> float:
+        return math.comb(total, number) * rate**number * (1 - rate) ** (total - number)
+
+    numbers = sorted(range(total + 1), key=lambda k: -probability(k, rate) / probability(k, k / total))
+    sums = itertools.accumulate(probability(number, rate) for number in numbers)
+    return {number for number, upto in zip(numbers, sums, strict=True) if upto - probability(number, rate) < level}
+
+
+@pytest.mark.parametrize("level", [0.3, 0.6827, 0.999])
+def test_feldman_cousins_intervals_end_where_rates_stop_accepting(level: float) -> None:
+    pairs = [(total, passed) for total in (1, 2, 7, 30) for passed in range(total + 1)]
+    total, passed = np.array(pairs, float).T
+    low, high = efficiencies._INTERVALS["feldman-cousins"](total, passed, level)  # pyright: ignore[reportPrivateUsage]
+    for (n, k), least, most in zip(pairs, low, high, strict=True):
+        if k > 0:
+            assert max(accepted(least - 1e-8, n, level)) < k <= max(accepted(least + 1e-8, n, level))
+        else:
+            assert least < 1e-8
+        if k < n:
+            assert min(accepted(most - 1e-8, n, level)) <= k < min(accepted(most + 1e-8, n, level))
+        else:
+            assert most > 1 - 1e-8
+
+
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", ["clopper-pearson", "mid-p"])
+@pytest.mark.parametrize("name", ["clopper-pearson", "mid-p", "feldman-cousins"])
 def test_intervals_of_many_different_bins_take_seconds(name: str) -> None:
     choice = np.random.default_rng(1)
     total = choice.integers(1, 100_000, 40_000).astype(float)
@@ -369,7 +398,7 @@ def test_intervals_of_many_different_bins_take_seconds(name: str) -> None:
     began = time.process_time()
     low, high = efficiencies._INTERVALS[name](total, passed, 0.68)  # pyright: ignore[reportPrivateUsage]
     assert time.process_time() - began < 25
-    assert ((low <= passed / total) & (passed / total <= high)).all()
+    assert ((low <= passed / total + 1e-8) & (passed / total <= high + 1e-8)).all()
     # The variance of a rate is close to that of the normal approximation.
     many = (passed > 1000) & (total - passed > 1000)
     width = 2 * 0.99446 * np.sqrt(passed * (total - passed) / total**3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import lgamma
 from statistics import NormalDist
 
 import numpy as np
@@ -24,7 +25,7 @@ _OPTIONS = (
 _MOST_BINS = 500_000
 """Maximum number of different bins for which an interval is found step by step."""
 _LARGEST = 100_000
-"""Maximum number of events in a bin for a Feldman-Cousins interval, which tries each number that could have passed."""
+"""Maximum number of events in a bin for a Feldman-Cousins interval, which needs a table of factorials."""
 
 
 def _for_each(solve: Callable[[Array, Array], Array], first: Array, second: Array) -> Array:
@@ -94,46 +95,56 @@ def _mid_p(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     return low, high
 
 
-def _accepted(rate: float, ratios: Array, log_ways: Array, level: float) -> tuple[int, int]:
-    """Return the least and the most that a true rate accepts: the likeliest, each compared with its own best rate."""
-    passed = np.arange(len(ratios))
-    missed = passed[::-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = passed * np.log(rate / ratios) + missed * np.log((1 - rate) / (1 - ratios))
-    ratio[0], ratio[-1] = missed[0] * np.log1p(-rate), passed[-1] * np.log(rate)
-    probability = np.exp(log_ways + passed * np.log(rate) + missed * np.log1p(-rate))
-    order = np.argsort(-ratio, kind="stable")
-    taken = order[: 1 + int(np.searchsorted(np.cumsum(probability[order]), level))]
-    return int(taken.min()), int(taken.max())
+def _feldman_cousins_low(total: Array, passed: Array, level: float) -> Array:
+    """Halve for the least true rates at which no fewer than these numbers are accepted.
 
+    A rate accepts the numbers that are likeliest compared with their own best rates, until their probability is
+    `level`. The ratio falls on both sides of the expected number, so the numbers before another one are a range, and
+    their probability is a difference of two tails.
+    """
+    # The logarithms of (n - 1)!, of which those of beta functions consist.
+    gammas = np.array([0.0, *map(lgamma, range(1, int(total.max(initial=0)) + 2))])  # place 0 is not used
 
-def _feldman_cousins_of(total: int, passed: int, level: float) -> tuple[float, float]:
-    """Halve for the least true rate of which this many are the most accepted, and the greatest where the least."""
-    counts = np.arange(total + 1)
-    factorials = np.concatenate(([0.0], np.cumsum(np.log(counts[1:]))))
-    log_ways = factorials[-1] - factorials - factorials[::-1]
-    ends: list[float] = []
-    for upper in (False, True):
-        low, high, middle = 0.0, 1.0, 0.5
-        while high - low > 1e-9:
-            middle = (low + high) / 2
-            least, most = _accepted(middle, counts / total, log_ways, level)
-            if (least <= passed) if upper else (most < passed):
-                low = middle
-            else:
-                high = middle
-        ends.append(middle)
-    return ends[0], ends[1]
+    def log_ratio(number: Array, total: Array, rate: float | Array) -> Array:
+        missed = total - number
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ways = number * np.log(total * rate / number), missed * np.log(total * (1 - rate) / missed)
+        return np.where(number > 0, ways[0], 0.0) + np.where(missed > 0, ways[1], 0.0)
+
+    def at_least(number: Array, total: Array, rate: Array) -> Array:
+        """Return the probability of this number or more."""
+        a = np.maximum(number, 1)
+        b = total - a + 1
+        places = (one.astype(np.int64) for one in (a, b, total + 1))
+        x, y, xy = (gammas[place] for place in places)
+        return np.where(number < 1, 1.0, beta_cdf(rate, a, b, x + y - xy))
+
+    low, middle, step = np.zeros(len(total)), np.full(len(total), 0.5), 0.5
+    while True:
+        rest = np.flatnonzero(passed > total * middle)  # others are accepted, or too few
+        n, k, rate = total[rest], passed[rest], middle[rest]
+        own = log_ratio(k, n, rate)
+        first, last = np.zeros(len(rest)), k.copy()
+        while (first < last).any():
+            between = np.floor((first + last) / 2)
+            before = (between > n * rate) | (log_ratio(between, n, rate) >= own)
+            first, last = np.where(before, first, between + 1), np.where(before, between, last)
+        accepted = at_least(first, n, rate) - at_least(k, n, rate)
+        beyond = rest[accepted >= level]
+        low[beyond] = middle[beyond]
+        if step <= 1e-9:
+            return middle
+        step /= 2
+        middle = low + step
 
 
 def _feldman_cousins(total: Array, passed: Array, level: float) -> tuple[Array, Array]:
     if not np.all((passed >= 0) & (passed <= total)) or total.max(initial=0) > _LARGEST:
         raise UnsupportedError(f"Feldman-Cousins intervals need 0 <= passed <= total <= {_LARGEST} in each bin")
-    # Bins with the same numbers have the same interval.
-    pairs, where = np.unique(np.stack([total.ravel(), passed.ravel()]).astype(np.int64), axis=1, return_inverse=True)
-    ends = np.array([_feldman_cousins_of(int(n), int(k), level) for n, k in pairs.T]).reshape(-1, 2)
-    low, high = ends[where.ravel()].T
-    return low.reshape(total.shape), high.reshape(total.shape)
+    total, passed = np.trunc(total), np.trunc(passed)
+    low = _for_each(lambda n, k: _feldman_cousins_low(n, k, level), total, passed)
+    # The events that did not pass have the opposite interval.
+    return low, 1 - _for_each(lambda n, k: _feldman_cousins_low(n, k, level), total, total - passed)
 
 
 _INTERVALS = {
