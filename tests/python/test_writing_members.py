@@ -11,6 +11,7 @@ import uproot
 
 import sapwood
 from sapwood.errors import ArgumentError
+from sapwood.new import NewObject
 from sapwood.writing import identify
 
 
@@ -110,3 +111,36 @@ def test_a_file_behind_a_url_that_others_update_is_not_replaced(tmp_path: Path) 
     kept = Path(str(error.value).rpartition(" ")[2])
     assert sapwood.open(kept).keys(cycle=False) == ["a", "b"]
     kept.unlink()
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"fMarkerSize": 1e300}, "1e300 does not fit into float32 .in member fMarkerSize of TAttMarker"),
+        ({"fMarkerSize": 2**24 + 1}, "16777217 does not fit into float32"),
+        ({"fMarkerColor": 70000}, "70000 does not fit into int16"),
+        ({"fMinimum": 2**53 + 1}, "9007199254740993 does not fit into float64"),
+        ({"fX": np.array([1, 2**53 + 1])}, "9007199254740993 does not fit into float64"),
+        ({"fFunctions": 5}, "5 is not an object"),
+    ],
+)
+def test_numbers_that_a_member_cannot_hold_are_refused(members: dict[str, Any], message: str, tmp_path: Path) -> None:
+    graph = {"fX": np.array([1.0, 2.0]), "fY": np.array([3.0, 4.0]), **members}
+    with sapwood.recreate(tmp_path / "x.root") as file, pytest.raises(ArgumentError, match=message):
+        file["g"] = NewObject("TGraph", "title", graph)
+
+
+def test_numbers_of_members_are_rounded_to_their_precision(tmp_path: Path) -> None:
+    parts = {"fX": np.array([1, 2**60]), "fY": np.array([3.0, np.inf]), "fMarkerSize": 0.1, "fLineWidth": 2.0}
+    file = _written(tmp_path / "x.root", g=NewObject("TGraph", "title", parts))
+    assert file["g"].member("fMarkerSize") == np.float32(0.1)
+    assert file["g"].values("x").tolist() == [1, 2**60]
+    assert file["g"].values("y").tolist() == [3, np.inf]
+
+
+def test_the_message_of_a_parameter_has_its_number(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "x.root") as file:
+        with pytest.raises(ArgumentError, match="^1099511627776 does not fit into int32"):
+            file["p"] = NewObject("TParameter<int>", "", {"fVal": 2**40})
+        with pytest.raises(ArgumentError, match='^"a" is not a number'):
+            file["p"] = NewObject("TParameter<int>", "", {"fVal": "a"})

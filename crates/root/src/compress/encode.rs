@@ -167,7 +167,7 @@ fn encode_block(
         Algorithm::Zlib => {
             if contexts.zlib.as_ref().is_none_or(|(known, _)| *known != level) {
                 let made = libdeflater::CompressionLvl::new(level)
-                    .map_err(|e| Error::argument(format!("zlib level {level}: {e:?}")))?;
+                    .map_err(|_| Error::argument(format!("zlib has no level {level}")))?;
                 contexts.zlib = Some((level, libdeflater::Compressor::new(made)));
             }
             // The one error there is means that the room is too small.

@@ -215,7 +215,8 @@ impl<'a> Compiler<'a> {
                 Err(Error::unsupported(format!("structural role {role:#04x} is unknown to this version")))
             }
             (role, n) => Err(Error::corrupt(format!(
-                "a field of role {role:?} with {n} columns ({:?})",
+                "a {} field with {n} columns ({:?})",
+                format!("{role:?}").to_lowercase(),
                 field.typename
             ))),
         }

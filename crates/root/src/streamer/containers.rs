@@ -72,11 +72,11 @@ impl ObjectReader<'_> {
                     return Ok(ElementOrder::Columns(info, frame.version <= EMPTY_COLUMNS));
                 }
                 item => {
-                    let why = format!("a member-wise container of {item:?}");
+                    let why = format!("a member-wise container of {item}");
                     return Err(Error::unsupported(why).at(self.cursor.place()));
                 }
             },
-            cpp => return Err(Error::unsupported(format!("a member-wise {cpp:?}")).at(self.cursor.place())),
+            cpp => return Err(Error::unsupported(format!("a member-wise {cpp}")).at(self.cursor.place())),
         }
         // The checksum of a pair need not distinguish it from other pairs: its name gives its halves.
         if named && self.cursor.u16()? == 0 {
@@ -105,7 +105,7 @@ impl ObjectReader<'_> {
                 }
                 Ok(Value::List(objects.into_iter().map(|o| Value::Object(SharedObject::from(o))).collect()))
             }
-            _ => Err(Error::unsupported(format!("a member-wise {cpp:?}")).at(self.cursor.place())),
+            _ => Err(Error::unsupported(format!("a member-wise {cpp}")).at(self.cursor.place())),
         }
     }
 

@@ -262,7 +262,7 @@ pub fn encode_pointer(w: &mut Writer, value: &Value) -> Result<()> {
             encode_as(w, &object.class, object)?;
             w.close(pointer)
         }
-        other => Err(Error::argument(format!("{other:?} is not an object"))),
+        other => Err(Error::argument(format!("{other} is not an object"))),
     }
 }
 
@@ -328,7 +328,7 @@ fn text(value: &Value) -> Result<&str> {
     match value {
         Value::Text(text) => Ok(text),
         Value::Null => Ok(""),
-        other => Err(Error::argument(format!("{other:?} is not a string"))),
+        other => Err(Error::argument(format!("{other} is not a string"))),
     }
 }
 
@@ -336,7 +336,7 @@ fn list(value: &Value) -> Result<&[Value]> {
     match value {
         Value::List(items) => Ok(items),
         Value::Null => Ok(&[]),
-        other => Err(Error::argument(format!("{other:?} is not a list of objects"))),
+        other => Err(Error::argument(format!("{other} is not a list of objects"))),
     }
 }
 
@@ -344,7 +344,7 @@ fn length(value: &Value) -> Result<usize> {
     match value {
         Value::Numbers(number, bytes) => Ok(bytes.len() / number.size()),
         Value::Null => Ok(0),
-        other => Err(Error::argument(format!("{other:?} is not an array of numbers"))),
+        other => Err(Error::argument(format!("{other} is not an array of numbers"))),
     }
 }
 
@@ -379,6 +379,10 @@ fn encode_numbers(w: &mut Writer, kind: i32, values: &Value) -> Result<()> {
     }
 }
 
+fn misfit(value: &Value, kind: &str) -> Error {
+    Error::argument(format!("{value} does not fit into {kind}"))
+}
+
 /// Appends one number according to the type code (`fType`) of its member.
 fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
     let (whole, real) = match value {
@@ -387,31 +391,42 @@ fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
         Value::Int(i) => (Some(i128::from(*i)), *i as f64),
         Value::UInt(u) => (Some(i128::from(*u)), *u as f64),
         Value::Float(f) => (Some(*f as i128).filter(|i| (*i as f64).to_bits() == f.to_bits()), *f),
-        other => return Err(Error::argument(format!("{other:?} is not a number"))),
+        other => return Err(Error::argument(format!("{other} is not a number"))),
     };
+    // Real numbers are rounded to the precision of the member, integers are not.
+    let is_integer = matches!(value, Value::Int(_) | Value::UInt(_));
     macro_rules! put {
-        ($type:ty) => {{
+        ($type:ty, $name:literal) => {{
             let fits = whole.and_then(|whole| <$type>::try_from(whole).ok());
-            w.put(
-                fits.ok_or_else(|| Error::argument(format!("{value:?} does not fit {}", stringify!($type))))?,
-            );
+            w.put(fits.ok_or_else(|| misfit(value, $name))?);
         }};
     }
     match kind {
-        1 | 10 => put!(i8),
-        2 => put!(i16),
-        3 | 6 => put!(i32),
-        4 | 16 => put!(i64),
+        1 | 10 => put!(i8, "int8"),
+        2 => put!(i16, "int16"),
+        3 | 6 => put!(i32, "int32"),
+        4 | 16 => put!(i64, "int64"),
         // A Double32_t without a range (9) is a float.
-        5 | 9 => w.put(real as f32),
-        8 => w.put(real),
-        11 => put!(u8),
-        12 => put!(u16),
-        13 | 15 => put!(u32),
-        14 | 17 => put!(u64),
+        5 | 9 => {
+            let short = real as f32;
+            if is_integer && whole != Some(short as i128) || short.is_infinite() && real.is_finite() {
+                return Err(misfit(value, "float32"));
+            }
+            w.put(short);
+        }
+        8 => {
+            if is_integer && whole != Some(real as i128) {
+                return Err(misfit(value, "float64"));
+            }
+            w.put(real);
+        }
+        11 => put!(u8, "uint8"),
+        12 => put!(u16, "uint16"),
+        13 | 15 => put!(u32, "uint32"),
+        14 | 17 => put!(u64, "uint64"),
         18 => match whole {
             Some(bit @ (0 | 1)) => w.put(bit == 1),
-            _ => return Err(Error::argument(format!("{value:?} is not a bool"))),
+            _ => return Err(Error::argument(format!("{value} is not a bool"))),
         },
         other => return Err(Error::unsupported(format!("a number of type code {other} cannot be written"))),
     }
@@ -501,10 +516,26 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_fit_are_refused() {
-        let cases = [(1, Value::Int(128)), (12, Value::Int(-1)), (3, Value::Float(0.5)), (18, Value::Int(2))];
-        for (kind, value) in cases {
-            assert!(encode_number(&mut Writer::new(0), kind, &value).is_err(), "{kind} {value:?}");
+        let cases = [
+            (1, Value::Int(128), "128 does not fit into int8"),
+            (12, Value::Int(-1), "-1 does not fit into uint16"),
+            (3, Value::Float(0.5), "0.5 does not fit into int32"),
+            (18, Value::Int(2), "2 is not a bool"),
+            (5, Value::Float(1e300), "1e300 does not fit into float32"),
+            (9, Value::Float(-1e39), "-1e39 does not fit into float32"),
+            (5, Value::Int((1 << 24) + 1), "16777217 does not fit into float32"),
+            (8, Value::Int((1 << 53) + 1), "9007199254740993 does not fit into float64"),
+            (8, Value::UInt(u64::MAX), "18446744073709551615 does not fit into float64"),
+            (8, Value::Text("x".into()), "\"x\" is not a number"),
+        ];
+        for (kind, value, message) in cases {
+            let error = encode_number(&mut Writer::new(0), kind, &value).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
         }
+        for value in [0.1, f64::INFINITY, f64::NAN, f64::from(f32::MAX)] {
+            encode_number(&mut Writer::new(0), 5, &Value::Float(value)).unwrap();
+        }
+        encode_number(&mut Writer::new(0), 8, &Value::Int(1 << 62)).unwrap();
         let mut w = Writer::new(0);
         encode_number(&mut w, 2, &Value::Float(-2.0)).unwrap();
         encode_number(&mut w, 17, &Value::UInt(u64::MAX)).unwrap();

@@ -367,8 +367,8 @@ impl<'a> ObjectReader<'a> {
     fn counter(&self, e: &Element, owner: &Object) -> Result<usize> {
         let count = owner.int(&e.count_name);
         count.and_then(|n| usize::try_from(n).ok()).ok_or_else(|| {
-            self.cursor
-                .corrupt(format!("member {} is counted by {}, which is {count:?}", e.name, e.count_name))
+            let found = count.map_or("not a number".into(), |count| count.to_string());
+            self.cursor.corrupt(format!("member {} is counted by {}, which is {found}", e.name, e.count_name))
         })
     }
 

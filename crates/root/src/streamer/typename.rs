@@ -2,6 +2,7 @@
 
 use crate::array::Number;
 use crate::error::{Error, Result};
+use std::fmt;
 
 /// A parsed type.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,6 +29,24 @@ pub enum Cpp {
     Pointer(Box<Cpp>),
     /// Any other class.
     Class(String),
+}
+
+impl fmt::Display for Cpp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => f.write_str(number.declared()),
+            Self::Double32 => f.write_str("Double32_t"),
+            Self::Float16 => f.write_str("Float16_t"),
+            Self::Text => f.write_str("string"),
+            Self::TString => f.write_str("TString"),
+            Self::Bits(size) => write!(f, "bitset<{size}>"),
+            Self::List(item) => write!(f, "list of {item}"),
+            Self::Map(key, value) => write!(f, "map of {key} to {value}"),
+            Self::Pair(first, second) => write!(f, "pair<{first},{second}>"),
+            Self::Pointer(pointee) => write!(f, "{pointee}*"),
+            Self::Class(name) => f.write_str(name),
+        }
+    }
 }
 
 impl Cpp {

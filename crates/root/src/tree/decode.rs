@@ -107,7 +107,7 @@ impl Share<'_> {
                     Framing::Fixed(bytes) => {
                         place(kind, entry_bytes(values, slice, bytes)?, to).map(|()| Vec::new())
                     }
-                    framing => Err(Error::unsupported(format!("{framing:?} values at fixed places"))),
+                    _ => Err(Error::unsupported("values of different sizes at fixed places")),
                 };
             }
         };
@@ -181,7 +181,7 @@ fn place(kind: &Kind, from: &[u8], to: &mut [u8]) -> Result<()> {
             packing.decode(from, to);
         }
         Kind::Fixed { item, .. } => return place(item, from, to),
-        other => return Err(Error::unsupported(format!("{other:?} at fixed places"))),
+        _ => return Err(Error::unsupported("values that are not numbers at fixed places")),
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::array::Number;
 use crate::error::{Error, Result};
 use crate::wire::grow::{self, Grow};
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
@@ -40,6 +41,28 @@ pub enum Value {
     Seen(u64),
     /// Unreadable, with the reason.
     Unreadable(Error),
+}
+
+/// The value in messages: numbers and texts as they are, of everything else what it is.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("nothing"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::UInt(value) => value.fmt(f),
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Numbers(number, _) => write!(f, "an array of {}", number.dtype()),
+            Self::Array(array) => write!(f, "an array of {}", array.0.dtype()),
+            Self::List(_) => f.write_str("a list"),
+            Self::Map(_) => f.write_str("a map"),
+            Self::Pair(_) => f.write_str("a pair"),
+            Self::Object(object) => write!(f, "a {}", object.class),
+            Self::Seen(_) => f.write_str("a pointer"),
+            Self::Unreadable(_) => f.write_str("an unreadable value"),
+        }
+    }
 }
 
 /// An object that several values may share. Chains of them have any length, so they are freed without recursion.

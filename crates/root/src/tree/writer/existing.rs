@@ -687,7 +687,7 @@ fn shape(cpp: &Cpp, classes: &Classes, depth: usize) -> Result<Shape> {
                 .ok_or_else(|| Error::unsupported(format!("class {name} is not known")))?;
             Shape::Class(class(info, classes, depth + 1)?)
         }
-        other => return Err(Error::unsupported(format!("values of type {other:?} cannot be written"))),
+        other => return Err(Error::unsupported(format!("values of type {other} cannot be written"))),
     })
 }
 

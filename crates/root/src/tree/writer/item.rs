@@ -52,8 +52,8 @@ impl Item {
     /// Describes the accepted values for error messages.
     fn takes(&self) -> String {
         match self {
-            Self::Number(number) => format!("{number:?}"),
-            Self::Packed(packing) => format!("{:?}", packing.number()),
+            Self::Number(number) => number.dtype().into(),
+            Self::Packed(packing) => packing.number().dtype().into(),
             Self::Text => "strings".into(),
             Self::Array(size, item) => format!("arrays of {size} {}", item.takes()),
             Self::List(item) | Self::Bare(item) => format!("lists of {}", item.takes()),
@@ -379,7 +379,7 @@ fn whole(values: &[u8], width: usize) -> Result<&[u8]> {
 
 fn kind_of(column: &Column) -> String {
     match column {
-        Column::Number { number, .. } => format!("{number:?}"),
+        Column::Number { number, .. } => number.dtype().into(),
         Column::Text { .. } => "strings".into(),
         Column::FixedList { size, values, .. } => format!("arrays of {size} {}", kind_of(values)),
         Column::List { values, .. } => format!("lists of {}", kind_of(values)),
