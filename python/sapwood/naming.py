@@ -70,4 +70,6 @@ def regular_classname(name: str) -> str:
     """Spell a C++ class name without spaces around brackets, commas and colons, and without ROOT's names of numbers."""
     if "<" not in name and ":" not in name:
         return name
-    return re.sub(_ALIAS, lambda found: ALIASES[found[1]], re.sub(_SPACES, r"\1", name))
+    if re.search(r"\s", name):
+        name = re.sub(_SPACES, r"\1", name)
+    return re.sub(_ALIAS, lambda found: ALIASES[found[1]], name)

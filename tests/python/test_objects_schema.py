@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
 import runpy
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 import uproot
 
 import sapwood
-from sapwood.errors import CorruptError, LimitError, NotFoundError, UnsupportedError
+from sapwood.errors import CorruptError, LimitError, NotFoundError, SapwoodError, UnsupportedError
 from sapwood.files.classes import open_streamers
 from sapwood.schema import StreamerInfo, Streamers, dataclasses, headers
 
@@ -219,14 +222,169 @@ def test_types_nested_too_deep_are_refused() -> None:
             use(streamers)
 
 
-def test_classes_that_hold_each_other_end() -> None:
-    def base(name: str) -> dict[str, Any]:
-        return element(name, **{"class": "TStreamerBase", "fTypeName": "BASE", "fType": 0})
+def base(name: str) -> dict[str, Any]:
+    return element(name, **{"class": "TStreamerBase", "fTypeName": "BASE", "fType": 0})
 
+
+def held(name: str, typename: str) -> dict[str, Any]:
+    return element(name, **{"class": "TStreamerObjectAny", "fTypeName": typename, "fType": 62})
+
+
+def described(classes: dict[str, list[dict[str, Any]]]) -> Streamers:
+    return Streamers([StreamerInfo(name, 1, 0, elements) for name, elements in classes.items()])
+
+
+def imported(text: str) -> dict[str, Any]:
+    """Run a module that `dataclasses` wrote, and return its names."""
+    namespace: dict[str, Any] = {"__name__": __name__}
+    exec(compile(text, "classes.py", "exec"), namespace)
+    return namespace
+
+
+RTYPES = """#pragma once
+#include <cstdint>
+typedef double Double32_t;
+typedef float Float16_t;
+#define ClassDef(name, version) static int Class_Version() { return version; }
+#define ClassDefOverride(name, version) static int Class_Version() { return version; }
+"""
+
+
+def compiles(header: str, tmp_path: Path) -> None:
+    """Let a compiler check a header."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++ (apt-get install g++)")
+    (tmp_path / "Rtypes.h").write_text(RTYPES)
+    (tmp_path / "classes.h").write_text(header)
+    command = [
+        "g++",
+        "-std=c++17",
+        "-fsyntax-only",
+        "-w",
+        "-I",
+        str(tmp_path),
+        "-x",
+        "c++",
+        str(tmp_path / "classes.h"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_classes_have_different_names_that_hide_none_of_the_module(tmp_path: Path) -> None:
+    names = ["np", "list", "int32", "dataclass", "Any", "Mapping", "annotations", "str", "tuple"]
+    names += ["Foo<int>", "Foo<int*>", "Foo_int", "Foo_int_2", "n::m", "n_m", "None", "match", "x_", "_x"]
+    classes = {name: [element("a"), element("class_")] for name in names}
+    classes["User"] = [held("one", "Foo<int*>"), held("two", "list"), held("three", "n::m")]
+    module = imported(dataclasses(described(classes)))
+    assert module["np"].__name__ == "numpy" and module["Foo_int"] is not module["Foo_int_2"]
+    made = [one for one in module.values() if getattr(one, "__module__", "") == __name__ and hasattr(one, "a")]
+    assert len({one.__name__ for one in made}) == len(made) == len(names)
+    hints = module["User"].__annotations__
+    assert (hints["one"], hints["two"], hints["three"]) == ("Foo_int_2 | None", "list_2 | None", "n_m | None")
+    assert [module["x_"](a=1).a, module["_x"](a=2).a, module["None_"](a=3).a] == [1, 2, 3]
+    compiles(
+        headers(described({name: [element("a")] for name in ("np", "list", "Foo<int>", "Foo<int*>")}))[0], tmp_path
+    )
+
+
+@pytest.mark.parametrize("name", ["class", "int", "n::new", "A<", "1x", "a b", "A::"])
+def test_names_that_cxx_cannot_declare_are_refused(name: str) -> None:
+    with pytest.raises(SapwoodError, match=r"cannot be declared|is not a C"):
+        headers(described({name: [element("a")]}))
+    imported(dataclasses(described({name: [element("a"), element("class")]})))
+
+
+def test_members_that_cxx_cannot_declare_are_refused() -> None:
+    for elements, why in (([element("class")], "cannot be declared"), ([element("a")] * 2, "named a")):
+        with pytest.raises(UnsupportedError, match=why):
+            headers(described({"A": elements}))
+        imported(dataclasses(described({"A": elements})))
+
+
+def test_bases_that_python_cannot_order(tmp_path: Path) -> None:
+    classes = {
+        "C": [base("A"), base("B"), element("c")],
+        "A": [element("a")],
+        "B": [base("A"), element("b")],
+    }
+    module = imported(dataclasses(described(classes)))
+    assert vars(module["C"](a=1, b=2, c=3)) == {"a": 1, "b": 2, "c": 3}
+    compiles(headers(described(classes))[0], tmp_path)
+
+
+def test_long_chains_of_classes(tmp_path: Path) -> None:
+    names = [f"K{number}" for number in range(1500)]
+    holding = {name: [held("m", inner)] for name, inner in itertools.pairwise(names)} | {names[-1]: [element("z")]}
+    assert "class K1499:" in dataclasses(described(holding))
+    compiles(headers(described(holding))[0], tmp_path)
+    deriving = {name: [base(inner)] for name, inner in itertools.pairwise(names)} | {names[-1]: [element("z")]}
+    header = headers(described(deriving))[0]
+    assert header.index("class K1499 {") < header.index("class K0 : public K1 {")
+    with pytest.raises(LimitError, match="derives from more than 100 others"):
+        dataclasses(described(deriving))
+    few = dict(list(deriving.items())[-80:])
+    assert imported(dataclasses(described(few)))["K1420"](z=3).z == 3
+    compiles(headers(described(few))[0], tmp_path)
+
+
+@pytest.mark.parametrize("make", [headers, dataclasses])
+def test_deep_scopes_take_no_longer_than_their_names(make: Any) -> None:
+    def seconds(depth: int) -> float:
+        scopes = ["::".join(f"S{number}" for number in range(one + 1)) for one in range(depth)]
+        streamers = described({name: [element("z")] for name in scopes})
+        began = time.process_time()
+        with contextlib.suppress(LimitError):
+            make(streamers)
+        return time.process_time() - began
+
+    assert seconds(600) < 3
+
+
+def test_scopes_that_compilers_take(tmp_path: Path) -> None:
+    scopes = ["::".join(f"S{number}" for number in range(one + 1)) for one in range(102)]
+    compiles(headers(described({name: [element("z")] for name in scopes[:101]}))[0], tmp_path)
+    with pytest.raises(LimitError, match="is inside more than 100"):
+        headers(described({name: [element("z")] for name in scopes}))
+
+
+def test_titles_are_comments(tmp_path: Path) -> None:
+    titles = [
+        "x\0y",
+        "a\rb",
+        "a\x0cb",
+        "a\x1ab",
+        "a\u2028b",
+        "\ud800",
+        "\u202e",
+        "\\",
+        "??/",
+        '"' * 3,
+        "'" * 3,
+        "\\N{x}",
+    ]
+    streamers = described({"A": [element(f"x{place}", fTitle=title) for place, title in enumerate([*titles, "*/"])]})
+    text = dataclasses(streamers)
+    (tmp_path / "classes.py").write_text(text, encoding="utf-8")
+    made = runpy.run_path(str(tmp_path / "classes.py"))["A"](x3=2)
+    assert (made.x3, len(vars(made))) == (2, 13)
+    header = headers(streamers)[0]
+    assert all(letter == "\n" or letter.isprintable() for letter in text + header)
+    compiles(header + "static_assert(sizeof(A) == 13 * sizeof(int));", tmp_path)
+
+
+def test_types_nested_deeper_than_python_parses() -> None:
+    deep = "vector<" * 49 + "A" + ">" * 49
+    contained = element("x", fTypeName=deep, **{"class": "TStreamerSTL", "fType": 500})
+    assert imported(dataclasses(described({"A": [contained]})))["A"]().x is None
+
+
+def test_classes_that_hold_each_other_end() -> None:
     streamers = Streamers([StreamerInfo("A", 2, 0, [base("B")]), StreamerInfo("B", 2, 0, [base("A")])])
     assert sorted(streamers.dependencies("A")) == [("A", 2), ("B", 2)]
-    assert "class A : public B" in headers(streamers)[0]
-    assert "class B" in dataclasses(streamers)
+    with pytest.raises(CorruptError, match="is a part of itself"):
+        headers(streamers)
+    assert imported(dataclasses(streamers))["B"]().__class__.__name__ == "B"
 
 
 @pytest.mark.parametrize("name", ["map<int>", "pair<int>", "std::map<>", "vector<>"])

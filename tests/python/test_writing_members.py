@@ -140,7 +140,7 @@ def test_numbers_of_members_are_rounded_to_their_precision(tmp_path: Path) -> No
 
 def test_the_message_of_a_parameter_has_its_number(tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "x.root") as file:
-        with pytest.raises(ArgumentError, match="^1099511627776 does not fit into int32"):
+        with pytest.raises(ArgumentError, match=r"^1099511627776 does not fit into int32"):
             file["p"] = NewObject("TParameter<int>", "", {"fVal": 2**40})
-        with pytest.raises(ArgumentError, match='^"a" is not a number'):
+        with pytest.raises(ArgumentError, match=r'^"a" is not a number'):
             file["p"] = NewObject("TParameter<int>", "", {"fVal": "a"})

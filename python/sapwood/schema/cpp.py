@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 
-from sapwood.errors import SapwoodWarning
+from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError
 from sapwood.naming import ALIASES, CODES, regular_classname
 from sapwood.schema.streamers import (
     BASIC_TYPES,
@@ -22,6 +23,8 @@ from sapwood.schema.streamers import (
     StreamerInfo,
     Streamers,
     class_names,
+    comment_line,
+    in_order,
     template_arguments,
 )
 
@@ -39,6 +42,21 @@ _STANDARD_HEADERS = (
 _RESERVED = re.compile(r"_[_A-Z]")
 # Kinds of elements (TVirtualStreamerInfo::EReadWrite) that are pointers which are never null.
 _ALWAYS = frozenset({63, 68, 83, 88})
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default
+    delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
+    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+    xor_eq
+"""
+_KEYWORDS = frozenset(_WORDS.split())
+_DEEPEST = 100
+"""Maximum number of classes around another: compilers have limits, too."""
 
 
 @cache
@@ -93,6 +111,37 @@ def _split(name: str) -> tuple[str, str]:
     return "", name
 
 
+def _check_declarable(info: StreamerInfo) -> None:
+    """Check that C++ can declare a class of that name with these members.
+
+    Raises
+    ------
+    UnsupportedError
+        A name is no identifier, a keyword, or that of two members.
+    LimitError
+        The class is inside too many others.
+    """
+    parts: list[str] = []
+    outer = info.name
+    while outer and len(parts) <= _DEEPEST:
+        outer, short = _split(outer)
+        parts.append(short.partition("<")[0])
+    if outer:
+        raise LimitError(f"the class {info.name[:80]}... is inside more than {_DEEPEST} others")
+    members = [element.name for element in info.members if element.name != element.stored_type]
+    counts = Counter(members) + Counter(base.name for base in info.bases)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise UnsupportedError(f"the class {info.name} has two members or bases named {twice}")
+    valid = all(map(_IDENTIFIER.fullmatch, parts)) and (
+        "<" not in info.name or info.name.count("<") == info.name.count(">")
+    )
+    keyword = next((name for name in [*parts, *members] if name in _KEYWORDS), None)
+    if keyword is not None or not valid:
+        what = info.name if keyword is None else keyword
+        raise UnsupportedError(f"{what!r} in the description of {info.name!r} cannot be declared in C++")
+
+
 def is_own(info: StreamerInfo) -> bool:
     """Return whether a class belongs neither to ROOT nor to C++, and is not a container itself."""
     if _is_standard(info.name) or root_header(info.name):
@@ -109,6 +158,7 @@ class _Unit:
         wanted = [info for info in newest if is_own(info)]
         self.infos = {info.name: info for info in wanted}
         self.bases = {base.name for info in wanted for base in info.bases}
+        self.deriving = self._deriving()
         self.includes: set[str] = set()
         # The underlying number type of each enumeration, and the type of each alias.
         self.enums: dict[str, str] = {}
@@ -117,6 +167,7 @@ class _Unit:
         self.containers: dict[str, None] = {}
         for info in wanted:
             info.check_names()
+            _check_declarable(info)
             for element in info.elements:
                 self._look_at(element)
         for info in newest:
@@ -140,6 +191,7 @@ class _Unit:
             outer = _split(name)[0]
             if outer in self.infos:
                 self.inside.setdefault(outer, []).append(name)
+        self._check_order()
 
     def _look_at(self, element: StreamerElement) -> None:
         name = regular_classname(element.stored_type).rstrip("* ")
@@ -221,8 +273,6 @@ class _Unit:
 
     def ordered(self, names: list[str]) -> list[str]:
         """Put each class after the classes that it, or a class inside of it, holds or derives from."""
-        done: dict[str, None] = {}
-        busy: set[str] = set()
         among = set(names)
 
         def owner(name: str) -> str | None:
@@ -230,38 +280,47 @@ class _Unit:
                 name = _split(name)[0]
             return name or None
 
-        def add(name: str) -> None:
-            if name in done or name in busy:
-                return
-            busy.add(name)
+        def needed(name: str) -> list[str]:
+            found: dict[str, None] = {}
             for info in self._parts(name):
                 for element in info.elements:
                     pointer = element.stored_type.endswith("*") and not element.is_base
-                    for needed in element.class_names():
-                        found = owner(needed)
+                    for other in element.class_names():
+                        outer = owner(other)
                         # A pointer needs no more than a declaration, which only a class inside of another cannot have.
-                        if found and found != name and not (pointer and found == needed):
-                            add(found)
-            busy.discard(name)
-            done[name] = None
+                        if outer and outer != name and not (pointer and outer == other):
+                            found[outer] = None
+            return list(found)
 
-        for name in names:
-            add(name)
-        return list(done)
+        return in_order(names, needed)
 
-    def derives(self, info: StreamerInfo, ancestor: str) -> bool:
-        """Whether a class has a certain base, directly or not, as far as that is known."""
-        names = [base.name for base in info.bases]
-        for name in names:
-            if name == ancestor or (root_header(name) and ancestor == "TObject" and name[:1] == "T"):
-                return True
-            if name in self.infos:
-                names += [base.name for base in self.infos[name].bases if base.name not in names]
-        return False
+    def _deriving(self) -> set[str]:
+        """Return the classes that derive from TObject, directly or not, as far as that is known."""
+        found: set[str] = set()
+        for name in in_order(self.infos, self._bases_of):
+            bases = [base.name for base in self.infos[name].bases]
+            if any(base in found or base == "TObject" or (root_header(base) and base[:1] == "T") for base in bases):
+                found.add(name)
+        return found
+
+    def _bases_of(self, name: str) -> list[str]:
+        return [base.name for base in self.infos[name].bases if base.name in self.infos]
+
+    def _check_order(self) -> None:
+        """Raise `CorruptError` if a class is part of itself."""
+
+        def parts(name: str) -> list[str]:
+            members = self.infos[name].members
+            return self._bases_of(name) + [one.stored_type for one in members if one.stored_type in self.infos]
+
+        places = {name: place for place, name in enumerate(in_order(self.infos, parts))}
+        for name, place in places.items():
+            if any(places[part] >= place for part in parts(name)):
+                raise CorruptError(f"class {name} is a part of itself")
 
     def has_version(self, info: StreamerInfo) -> bool:
         """Return whether the class has a version; otherwise its checksum identifies it."""
-        return info.class_version > 1 or self.derives(info, "TObject")
+        return info.class_version > 1 or info.name in self.deriving
 
     def _is_narrow(self, element: StreamerElement) -> bool:
         """Whether ROOT reads an int into an enumeration that is smaller, so that room must follow the enumeration."""
@@ -302,7 +361,7 @@ class _Unit:
             lines.append(f"virtual ~{short.partition('<')[0]}() {{}}")
         if self.has_version(info):
             inherits = any(base.name in self.infos and self.has_version(self.infos[base.name]) for base in info.bases)
-            override = "Override" if inherits or self.derives(info, "TObject") else ""
+            override = "Override" if inherits or name in self.deriving else ""
             lines.append(f"ClassDef{override}({_spelt(short)}, {info.class_version})")
         body = "".join(f"   {line}\n" for line in lines)
         return f"{head}{' : ' + ', '.join(bases) if bases else ''} {{\npublic:\n{body}}};\n"
@@ -365,7 +424,7 @@ def _member(element: StreamerElement, is_standard_array: bool) -> str:
     typename = _spelt(typename)
     dims = "".join(f"[{size}]" for size in element.shape)
     # A backslash at its end would make the next line part of the comment.
-    comment = " ".join(element.title.split()).rstrip("\\ ")
+    comment = comment_line(element.title).rstrip("\\ ")
     if kind == 7:
         return f"char *{element.name} = nullptr; //{comment}"
     pointee = typename.rstrip("* ")
@@ -400,6 +459,15 @@ def headers(streamers: Streamers, name: str = "classes.h") -> tuple[str, str]:
     -------
     tuple of str
         The header, and the pragmas (``LinkDef.h``) for ``rootcling``.
+
+    Raises
+    ------
+    CorruptError
+        A class is a part of itself.
+    UnsupportedError
+        C++ has no such names, or a class has two members of one name.
+    LimitError
+        A class is inside too many others.
 
     Warns
     -----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -512,6 +512,27 @@ class Streamers(Mapping[str, dict[int, StreamerInfo]]):
     def __repr__(self) -> str:
         """Show how many there are."""
         return f"<Streamers of {len(self)} classes at 0x{id(self):012x}>"
+
+
+def in_order(names: Iterable[str], needed: Callable[[str], Sequence[str]]) -> list[str]:
+    """Return names, each after those that it needs; in a circle the first one is last."""
+    done: dict[str, None] = {}
+    begun: set[str] = set()
+    stack = [(name, False) for name in [*names][::-1]]
+    while stack:
+        name, is_last = stack.pop()
+        if is_last:
+            done[name] = None
+        elif name not in begun:
+            begun.add(name)
+            stack.append((name, True))
+            stack += [(one, False) for one in needed(name)[::-1] if one not in begun]
+    return list(done)
+
+
+def comment_line(text: str) -> str:
+    """Return a text for a comment of one line in source code: control characters become spaces."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def class_names(typename: str) -> Iterator[str]:
