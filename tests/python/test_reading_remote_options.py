@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import os
 import pickle
 import re
 import shutil
+import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -46,6 +50,72 @@ def test_secrets_are_for_the_server_that_was_named(server: Server, path: Path, l
         hidden = {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-custom"}
         assert all(hidden <= set(heard) for heard in server.heard)
         assert not any(hidden & set(heard) for heard in other.heard)
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """Opens tunnels to servers, or refuses them; `asked` has the first line of each request."""
+
+    daemon_threads = True
+
+    def __init__(self, refuses: bool) -> None:
+        self.asked: list[str] = []
+        self.refuses = refuses
+        super().__init__(("127.0.0.1", 0), Tunnel)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Tunnel(socketserver.StreamRequestHandler):
+    """Handles one request to a proxy."""
+
+    server: Proxy
+
+    def handle(self) -> None:
+        line = self.rfile.readline().decode().strip()
+        while self.rfile.readline().strip():
+            pass
+        self.server.asked.append(line)
+        method, place, _ = line.split()
+        if self.server.refuses or method != "CONNECT":
+            self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            return
+        host, port = place.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), timeout=20) as other:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            back = threading.Thread(target=self.copy, args=(other, self.connection), daemon=True)
+            back.start()
+            self.copy(self.connection, other)
+            back.join()
+
+    @staticmethod
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("name", ["http_proxy", "HTTPS_PROXY", "all_proxy"])
+def test_proxies_of_the_environment_open_tunnels(
+    name: str, server: Server, local: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in [*os.environ]:
+        if one.lower().endswith("_proxy"):
+            monkeypatch.delenv(one)
+    with Proxy(refuses=False) as proxy, Proxy(refuses=True) as closed:
+        monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_address[1]}")
+        with sapwood.open(server.url("events.root")) as file:
+            assert ak.array_equal(file["t"].arrays(["x1"]), local[["x1"]])
+        assert set(proxy.asked) == {f"CONNECT {server.place} HTTP/1.1"}
+        monkeypatch.setenv(name, f"http://127.0.0.1:{closed.server_address[1]}")
+        with pytest.raises(sapwood.StorageError, match="CONNECT proxy failed"):
+            sapwood.open(server.url("events.root"), retries=0)
+        count = len(closed.asked)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        with sapwood.open(server.url("events.root")) as file:
+            assert file["t"].num_entries == ENTRIES
+        assert len(closed.asked) == count > 0
+        proxy.shutdown()
+        closed.shutdown()
 
 
 def test_signatures_are_for_the_server_that_was_named(server: Server, path: Path) -> None:
