@@ -335,3 +335,13 @@ def test_a_histogram_without_an_axis_for_each_expression_is_an_error(tmp_path: P
         for wrong in (10, "x", (10, 0, 1)):
             with pytest.raises(ArgumentError, match="an axis is an object such as"):
                 file["t"].hist("x", wrong)
+
+
+def test_ranges_of_entries_are_no_truth_values(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        file["t"] = {"x": np.arange(3)}
+    with sapwood.open(tmp_path / "a.root") as file:
+        for wrong in (True, np.True_, np.array([True, False, True]), 0.5, float("nan"), "1"):
+            for ends in ({"entry_start": wrong}, {"entry_stop": wrong}):
+                with pytest.raises(ArgumentError, match="entry_start and entry_stop are whole numbers or None"):
+                    file["t"].arrays(**ends)
