@@ -668,8 +668,8 @@ class _TablePart(NamedTuple):
         records, blocks = list(self.records), list(self.blocks)
         start = sum(map(len, blocks))
         for place in places:
-            typename, _, *hashes = earlier.records[place]
-            records.append((typename, start, *hashes))
+            record = earlier.records[place]
+            records.append((record[0], start, *record[2:]))
             blocks.append(earlier.blocks[place])
             start += len(blocks[-1])
         names = [*self.names, *(earlier.names[place] for place in places)]
