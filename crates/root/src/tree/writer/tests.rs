@@ -314,7 +314,7 @@ fn columns_that_do_not_fit_are_refused_and_leave_no_trace() {
     for (columns, message) in [
         (good[..3].to_vec(), "3 columns were given for 4 branches"),
         (replaced(0, float_column([1.0])), "branch x has 1 entries, but another branch has 8"),
-        (replaced(0, numbers), "takes F32"),
+        (replaced(0, numbers), "takes float32, not float64"),
         (replaced(1, falling), "offsets of lists decrease"),
         (replaced(1, list_column(&[0; 7])), "has 7 entries"),
         (replaced(3, good[0].clone()), "takes strings"),
