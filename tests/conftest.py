@@ -66,6 +66,8 @@ _left_out: Counter[str] = Counter()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests whose files or programs are absent, and mark those that are repeated after a failure."""
     for item in items:
+        if " at 0x" in item.nodeid:  # an address: the names must be the same in all processes that share the tests
+            raise pytest.UsageError(f"the name of {item.nodeid} differs between processes: give its parameters ids")
         if BUSY.match(item.path.name) or item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1))
         for name, (find, how) in NEEDS.items():

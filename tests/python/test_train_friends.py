@@ -250,7 +250,7 @@ def test_an_entry_list_of_another_tree_than_the_only_one_is_an_error(folder: Pat
     [
         np.array([False, True]), [True, 5], [0.5, 1.7], [1 + 2j], ["1"], np.array(["2020-01-01"], "M8[D]"), [2**70],
         [float("nan")], [None], {1, 2}, {1: 2}, None, b"ab", [[1, 2]], [[1], [2, 3]], 5, [b"a"],
-        np.ma.masked_array([1, 2], [True, False]), iter([1]),
+        np.ma.masked_array([1, 2], [True, False]), pytest.param(iter([1]), id="iterator"),
     ],
     ids=repr,
 )  # fmt: skip
