@@ -262,7 +262,7 @@ def test_a_branch_reads_as_a_tree_of_itself(mine: Any, theirs: Any) -> None:
         ({"expressions": "nothing"}, NotFoundError, "neither a branch nor an alias"),
         ({"expressions": 3}, TypeError, "expressions are"),
         ({"expressions": [3]}, TypeError, "an expression is a string"),
-        ({"expressions": {"f4": "float32"}}, ArgumentError, "cannot be replaced"),
+        ({"expressions": {"f4": "float32"}}, ArgumentError, "is not an interpretation of 'f4'"),
         ({"expressions": "f4[:10]"}, ArgumentError, "one value per entry"),
         ({"expressions": "f4", "cut": 3}, ArgumentError, "a cut is an expression"),
         ({"expressions": "f4", "cut": "jet_pt > 3"}, ArgumentError, "does not fit 'f4'"),

@@ -662,6 +662,8 @@ class RewrittenTree:
         Write only entries for which this expression is true.
     define
         Expressions of new columns, by name.
+    describe
+        Collect what the trees have besides their entries, for `finish`.
     """
 
     def __init__(
@@ -673,6 +675,7 @@ class RewrittenTree:
         *,
         cut: str | None = None,
         define: Mapping[str, str] | None = None,
+        describe: bool = True,
     ) -> None:
         self._path, self._first, self._cut, self._define = path, first, cut, define or {}
         self._shapes = shapes = _shapes(first, layout)
@@ -713,7 +716,7 @@ class RewrittenTree:
         with sapwood.open(trial) as file:
             _check_kept(first, file[path], [name for name in shapes.names if name not in self._changes], layout)
         self._made = [make(file) for file in files]
-        self._extras = Extras()
+        self._extras = Extras() if describe else None
 
     def _columns(self, part: Foreign, start: int, stop: int) -> tuple[dict[str, Any], Foreign]:
         """Return the new values of the entries that pass the cut, and which entries do; None for all."""
@@ -770,18 +773,20 @@ class RewrittenTree:
                     rows.append(np.arange(*one) if passed is None else one[0] + np.flatnonzero(passed))
                 for new in self._made:
                     new.extend(columns)
-        names = {branch.name for branch in part.branches if branch.name in self._kept} - self._changes.keys()
-        chosen: Foreign = None
-        if written < part.num_entries:
-            chosen = np.concatenate([np.empty(0, np.int64), *rows]) if part.native.index else range(written)
-        self._extras.add(part, names, chosen)
+        if self._extras is not None:
+            names = {branch.name for branch in part.branches if branch.name in self._kept} - self._changes.keys()
+            chosen: Foreign = None
+            if written < part.num_entries:
+                chosen = np.concatenate([np.empty(0, np.int64), *rows]) if part.native.index else range(written)
+            self._extras.add(part, names, chosen)
         return written
 
     def finish(self) -> dict[str, str]:
         """Write what the trees have besides their entries; return what was left out, with the reasons."""
         left: dict[str, str] = {}
-        for new in self._made:
-            left = self._extras.describe(new)
+        if self._extras is not None:
+            for new in self._made:
+                left = self._extras.describe(new)
         return left
 
 
@@ -803,11 +808,11 @@ def write_tree(
     Only entries that pass `cut` are written. `define` has expressions of new columns, by name. With `describe`, the new
     tree gets also what the trees have besides their entries, with a warning of all that has to be left out.
     """
-    tree = RewrittenTree(files, path, parts[0], layout, cut=cut, define=define)
+    tree = RewrittenTree(files, path, parts[0], layout, cut=cut, define=define, describe=describe)
     for part in parts[1:]:
         tree.check(part)
     written = sum(tree.add(part, start, stop, chunk=chunk) for part in parts)
-    for what, why in (tree.finish() if describe else {}).items():
+    for what, why in tree.finish().items():
         warnings.warn(f"{path}: left out: {what}: {why}", SapwoodWarning, stacklevel=stacklevel())
     return written
 
