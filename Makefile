@@ -15,6 +15,8 @@ SITE := $(VENV)/bin/sphinx-build -q -W --keep-going -n docs build/site
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(BIN)):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Each process that imports sapwood or the tests would compile them again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Everything of Rust is built in the release profile, so that the C libraries and the dependencies are built once for
 # maturin, the tests and clippy. Debug assertions and overflow checks are on in the fuzz replay.
