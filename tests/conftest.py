@@ -123,6 +123,23 @@ def key_of_checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+@pytest.fixture(scope="module")
+def forked_starts() -> Iterator[None]:
+    """Start the Python programs of a test file as forks of a process that has imported the third-party packages."""
+    from forks import forking
+
+    with forking():
+        yield
+
+
+@pytest.fixture
+def fresh_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the programs of a test as usual, in a file that uses `forked_starts`: the test is about imports."""
+    import forks
+
+    monkeypatch.setattr(subprocess, "Popen", forks.STARTS)
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """Give the corpus folder (for tests marked `corpus`)."""

@@ -32,6 +32,7 @@ TESTS = Path(__file__).resolve().parent.parent
 EXAMPLES = TESTS.parent / "examples"
 EVENTS = 400
 MUON = "var * {pt: float32, phi: float32, eta: float32, charge: int32}"
+pytestmark = pytest.mark.usefixtures("forked_starts")
 
 
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -106,6 +107,7 @@ def test_help_and_version() -> None:
     assert re.fullmatch(r"sapwood \d+\.\d+\.\d+\S*\n", ran("--version"))
 
 
+@pytest.mark.usefixtures("fresh_starts")
 @pytest.mark.alone
 def test_start_is_quick(folder: Path) -> None:
     file = folder / "nano_1.root"
@@ -123,6 +125,7 @@ def _seconds(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.usefixtures("fresh_starts")
 def test_listing_needs_neither_numpy_nor_awkward(folder: Path) -> None:
     program = (
         "import sys; from sapwood.cli import main; code = main(['ls', '--tree', '-lR', sys.argv[1]]);"
@@ -738,6 +741,7 @@ except BaseException as error:
 """
 
 
+@pytest.mark.usefixtures("fresh_starts")
 @pytest.mark.parametrize("script", [INTERRUPTED_IMPORT, INTERRUPTED_INTERFACE], ids=["import", "interface"])
 def test_ctrl_c_while_numpy_is_imported_is_no_panic(script: str) -> None:
     command = [sys.executable, "-c", script]
@@ -763,6 +767,7 @@ runpy.run_module("sapwood", run_name="__main__", alter_sys=True)
 """
 
 
+@pytest.mark.usefixtures("fresh_starts")
 @pytest.mark.parametrize("module", ["argparse", "sapwood.cli.rows", "numpy"])
 @pytest.mark.parametrize("raised", ["error", "ImportError('a long text')", "SystemError('no cause')"])
 def test_ctrl_c_while_modules_are_imported_is_an_interruption(tmp_path: Path, module: str, raised: str) -> None:
@@ -774,6 +779,7 @@ def test_ctrl_c_while_modules_are_imported_is_an_interruption(tmp_path: Path, mo
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "sapwood: interrupted\n")
 
 
+@pytest.mark.usefixtures("fresh_starts")
 def test_errors_without_ctrl_c_stay_errors(tmp_path: Path) -> None:
     program = INTERRUPTED_COMMAND.format(module="numpy", raised="error")
     program = program.replace("signal.raise_signal(signal.SIGINT)", "raise ImportError('broken')")

@@ -27,6 +27,7 @@ TOP = Path(__file__).resolve().parents[2]
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guide"
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 EVENTS = """
 import awkward as ak, numpy as np, sapwood
 n = 300

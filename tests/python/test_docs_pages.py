@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SHELL = "import subprocess; subprocess.run({0!r}, shell=True, check=True)\n"
 MADE = {

@@ -32,6 +32,7 @@ from sapwood.lab.advice.trials import Trial, sampled_share, write_rntuple
 from sapwood.lab.advice.usage import Recorded, used_branches
 from sapwood.train.data.dataset import Source
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide"
 ENTRIES = 40_000
 GOOD = sapwood.ZSTD(5)

@@ -20,6 +20,7 @@ from sapwood.lab.studies.predict import Load, Site, Storage, simulate
 from sapwood.lab.studies.site.cases import ALL, AS_IS, Case
 from sapwood.lab.studies.study import Study
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 MB = 1e6
 
 

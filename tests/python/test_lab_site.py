@@ -40,6 +40,7 @@ from sapwood.lab.studies.site import stock as site_stock
 from sapwood.lab.studies.site.cases import ALL, AS_IS, FILES, TRAIN, TURN, Case
 from sapwood.lab.studies.study import JobError, Step, Study
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 SMALL = {"esd": Kind(12, 20, 5, "Tracks"), "pythia": Kind(6, 30, 20, "fParticles")}
 
 
@@ -425,9 +426,7 @@ def test_own_files(tmp_path: Path) -> None:
     for number in range(4):
         samples.make("pythia", tmp_path / f"{number}.root")
     words = ["lab", "site", str(tmp_path / "*.root"), "-o", tmp_path / "out", "--jobs", "1,2", "--engine", "sapwood"]
-    command = [sys.executable, "-m", "sapwood", *map(str, words), "--merge", "2", "--rounds", "1", "--quick"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert main([*map(str, words), "--merge", "2", "--rounds", "1", "--quick"]) == 0
     content = json.loads((tmp_path / "out" / "site.json").read_text())
     runs = {m["what"]: m["runs"][0] for m in content["measurements"] if m["engine"] == "sapwood"}
     assert runs["files, merged 2, all branches, 1 job"]["events"] == 380

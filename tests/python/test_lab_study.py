@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -34,6 +36,7 @@ from sapwood.lab.studies.export import to_prometheus
 from sapwood.lab.studies.study import WARNINGS, Step, Study, compare, comparison_text, differs, judge, read, scratch
 from sapwood.show.units import count_text
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 GUIDE = Path(__file__).resolve().parent.parent.parent / "docs" / "guide" / "laboratory.md"
 
 
@@ -431,10 +434,11 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("event")
     words = example("lab", "event")
     assert example("lab") == words
-    command = [sys.executable, "-m", "sapwood", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "[0/" in done.stderr and "write alone" in done.stdout
+    printed, told = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(told):
+        patch.chdir(folder)
+        assert main(words) == 0
+    assert "[0/" in told.getvalue() and "write alone" in printed.getvalue()
     return folder / "results"
 
 
@@ -538,7 +542,7 @@ def test_what_a_study_left_that_was_killed_goes(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "toy-own"]
 
 
-def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
+def test_a_study_that_was_killed_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["lab", "event", "-o", str(tmp_path), "--engine", "sapwood, raw", "--events", "1000", "--rounds", "2"]
     with subprocess.Popen([sys.executable, "-m", "sapwood", *command], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -548,8 +552,7 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
         process.communicate()
     before = read(tmp_path / "event.json")
     assert not before["complete"] and any(path.is_dir() for path in tmp_path.iterdir())
-    done = subprocess.run([sys.executable, "-m", "sapwood", *command], capture_output=True, text=True)
-    assert done.returncode == 0 and "[0/" not in done.stderr, done.stderr
+    assert main(command) == 0 and "[0/" not in capsys.readouterr().err
     after = read(tmp_path / "event.json")
     assert after["complete"] and after["started"] == before["started"]
     for old, new in zip(before["measurements"], after["measurements"], strict=True):
@@ -585,6 +588,7 @@ def test_engines_read_what_they_wrote(name: str, how: str, tmp_path: Path) -> No
         assert some == pytest.approx(engines.expected(600, [3, 599, 510]))
 
 
+@pytest.mark.usefixtures("fresh_starts")
 @pytest.mark.parametrize("name", engines.ENGINES)
 def test_nothing_is_imported_while_an_engine_is_measured(name: str, tmp_path: Path) -> None:
     if (reason := engines.missing(name)) is not None:
@@ -828,6 +832,7 @@ def test_findings_name_what_is_slower(tmp_path: Path, monkeypatch: pytest.Monkey
         assert tables["Filling"] == ["boost-histogram"]
 
 
+@pytest.mark.usefixtures("fresh_starts")
 @pytest.mark.parametrize("what", ["event", "simple", "train", "sweep"])
 def test_nothing_is_imported_while_it_is_measured(what: str, tmp_path: Path) -> None:
     with sapwood.recreate(tmp_path / "a.root") as file:

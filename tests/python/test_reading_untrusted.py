@@ -24,6 +24,7 @@ from sapwood.cli import main
 from sapwood.pages.accesses import maps
 from sapwood.show.safe import safe_line, safe_text
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
 STEERING = "\x1b]0;title\x07\x1b[31m\x9b2J\u202egpj.exe\u2066\r"
 

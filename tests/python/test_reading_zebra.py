@@ -24,6 +24,7 @@ import sapwood.train
 from sapwood import _native
 from sapwood.files.hbook import FzFile, collect
 
+pytestmark = pytest.mark.usefixtures("forked_starts")
 ROWS = 700
 
 
