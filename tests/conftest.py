@@ -15,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from _pytest.mark.expression import Expression
 
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("sapwood", deadline=None)
@@ -61,6 +62,25 @@ NEEDS = {
 # machine was busy: one that fails is run once more, and the summary shows the failure even if the second run passed.
 BUSY = re.compile(r"test_(reading_(remote|s3|xrootd)|tools_(remote|serve)|frames_dask|train_|lab_)")
 _left_out: Counter[str] = Counter()
+
+
+@cache
+def _can_select(chosen: str, marks: frozenset[str]) -> bool:
+    """Return whether an expression of `-m` is true for a test with some of these marks, or none."""
+    expression = Expression.compile(chosen)
+    some = [frozenset[str]()]
+    for mark in marks:
+        some += [one | {mark} for one in some]
+    return any(expression.evaluate(lambda name, one=one, **_: name in one) for one in some)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, without importing them, test files that have no test with the marks that `-m` requires."""
+    chosen = config.getoption("markexpr")
+    if not chosen or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    marks = re.findall(r"\bmark\.(\w+)", collection_path.read_text(encoding="utf-8"))
+    return None if _can_select(chosen, frozenset(mark for mark in marks if mark in chosen)) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
