@@ -15,6 +15,8 @@ SITE := $(VENV)/bin/sphinx-build -q -W --keep-going -n docs build/site
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PATH := $(abspath $(BIN)):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Python compiles the modules that it imports. pip would compile all of them, for more than a minute.
+export PIP_COMPILE := 0
 # Each process that imports sapwood or the tests would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -51,10 +53,14 @@ lint: build ## formatting, clippy, ruff, pyright, stubs against the built module
 	! git grep -nE "^(<<<<<<<|>>>>>>>) "
 	$(MAKE) -j2 lint-rust lint-python
 
+# With other settings than maturin's, Cargo would build PyO3 and the module again, and so would the next `make build`.
+AS_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 \
+  $(addprefix PYO3_CONFIG_FILE=,$(shell ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt 2>/dev/null | head -n 1))
+
 lint-rust:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
+	$(AS_MATURIN) cargo clippy --release --workspace --all-targets --quiet -- -D warnings
+	$(AS_MATURIN) RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps --quiet
 
 lint-python:
 	$(BIN)/python tests/support/house.py
