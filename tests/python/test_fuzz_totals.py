@@ -40,7 +40,7 @@ def test_each_run_is_in_the_totals_on_disk_and_a_finding_fails(
     (tmp_path / "corpus").mkdir()
     monkeypatch.setattr(libfuzzer, "HERE", tmp_path)
     monkeypatch.setattr(libfuzzer, "BUILT", tmp_path)
-    for target, code in (("tree", 0), ("codecs", 77)):
+    for target, code in (("tree", 0), ("codecs", 77), ("zebra", 72)):
         program = f"#!{sys.executable}\nprint({OUTPUT!r})\nraise SystemExit({code})\n"
         (tmp_path / target).write_text(program)
         (tmp_path / target).chmod(0o755)
@@ -55,6 +55,8 @@ def test_each_run_is_in_the_totals_on_disk_and_a_finding_fails(
     assert (totals["tree"]["executions"], totals["tree"]["findings"]) == (5 * 513, 0)
     assert (totals["codecs"]["executions"], totals["codecs"]["findings"]) == (2 * 513, 2)
     assert totals["tree"]["seconds"] > 0
+    assert call("zebra") == 0  # it was interrupted
+    assert json.loads((tmp_path / "corpus" / "totals.json").read_text())["zebra"]["findings"] == 0
     assert call("tree", "--seconds", "61", "--minutes", "1") == 0  # it would end too late
     capsys.readouterr()
     assert call("--table") == 0
