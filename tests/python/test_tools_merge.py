@@ -26,6 +26,7 @@ from sapwood.tools import merging
 from sapwood.tools.merging import merge, rewriting
 from sapwood.tools.merging.settings import Settings
 from sapwood.tools.merging.verifying import verify_output
+from sapwood.writing.adding import Sum
 
 hist = pytest.importorskip("hist", reason="needs hist (pip install sapwood[run])")
 
@@ -306,6 +307,48 @@ def test_verification_finds_a_value_that_differs(inputs: list[str], tmp_path: Pa
     done.inputs = [inputs[0], inputs[2], inputs[1]]
     with pytest.raises(CorruptError, match=r"differs from .*in3\.root at entry 400"):
         verify_output(done, Settings())
+
+
+def test_verification_finds_wrong_sums_of_tiny_weights(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{place}.root") for place in range(3)]
+    values = np.array([1e-10, -3e-12, 1e-300, 0.0, 1e6, np.inf])
+    for path, factor in zip(paths, (1, 1 / 3, 1e4), strict=True):
+        with sapwood.recreate(path) as file:
+            file["h"] = values * factor, np.arange(7.0)
+    done = merge(tmp_path / "out.root", paths, verify=True)
+    with sapwood.open(done.output) as file:
+        total = np.array(file["h"].values())
+    for place, value in enumerate(total.tolist()):
+        wrong = np.where(np.arange(6) == place, {0.0: 1e-12, np.inf: 1e300}.get(value, value * (1 + 1e-9)), total)
+        with sapwood.recreate(done.output) as file:
+            file["h"] = wrong, np.arange(7.0)
+        with pytest.raises(CorruptError, match="h is not the sum of the inputs"):
+            verify_output(done, Settings())
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int32])
+def test_sums_in_another_order_are_equal(kind: type) -> None:
+    parts = (1e4 * np.random.default_rng(1).normal(size=(200, 50))).astype(kind)
+    parts[100:] = -parts[:100]
+    parts[0, 0] += 1
+    order = np.random.default_rng(2).permutation(len(parts))
+    sums = Sum()
+    for part in parts:
+        sums.add(part)
+    found = np.add.accumulate(parts[order], axis=0, dtype=kind)[-1]
+    assert sums.is_equal_to(found)
+    assert kind is np.int32 or not np.array_equal(found, parts.astype(np.float64).sum(axis=0))
+    assert not sums.is_equal_to(found + np.where(np.arange(50) == 9, 1000 if kind is np.float32 else 1e-6, 0))
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan])
+def test_sums_without_a_finite_value_are_equal_only_to_themselves(special: float) -> None:
+    sums = Sum()
+    for value in (1.0, special):
+        sums.add(np.array([value]))
+    assert sums.is_equal_to(np.array([special]))
+    for other in (np.inf, -np.inf, np.nan, 1.0):
+        assert sums.is_equal_to(np.array([other])) == (str(other) == str(special))
 
 
 def test_rntuples_are_joined(tmp_path: Path) -> None:

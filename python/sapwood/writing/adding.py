@@ -85,6 +85,32 @@ def added(objects: Sequence[Foreign], name: str) -> tuple[str, Object]:
     return first.title, (first.classname, members)
 
 
+class Sum:
+    """The sum of arrays, and the rounding error that it may have."""
+
+    def __init__(self) -> None:
+        self._total: Any = 0.0
+        self._error: Any = 0.0
+        self._count = 0
+
+    def add(self, values: Foreign) -> None:
+        """Add the numbers of an array."""
+        values = np.asarray(values)
+        kind = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+        values = values.astype(np.float64)
+        self._total = self._total + values
+        self._error = self._error + np.abs(values) * np.finfo(kind).eps
+        self._count += 1
+
+    def is_equal_to(self, values: Foreign) -> bool:
+        """Return whether an array is the sum, to the rounding error of as many additions."""
+        values = np.asarray(values, np.float64)
+        same = (values == self._total) | (np.isnan(values) & np.isnan(self._total))
+        with np.errstate(invalid="ignore"):
+            same |= np.isfinite(self._total) & (np.abs(values - self._total) <= self._count * self._error)
+        return bool(np.all(same))
+
+
 def _shape(axis: TAxis) -> tuple[Any, ...]:
     return axis.edges().tolist(), axis.labels()
 

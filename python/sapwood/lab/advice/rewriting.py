@@ -41,7 +41,7 @@ from sapwood.table.query import Query
 from sapwood.table.scan import Kept, arrays_by_entry
 from sapwood.train.data.dataset import Dataset, parse_size
 from sapwood.train.task.outputs import SUMMARY, Summary, whole_objects
-from sapwood.writing.adding import added, can_be_added
+from sapwood.writing.adding import Sum, added, can_be_added
 from sapwood.writing.extras import Extras
 
 if TYPE_CHECKING:
@@ -455,8 +455,10 @@ def _compare_sums(paths: Iterable[str], files: Sequence[Foreign], written: Forei
     for path in paths:
         parts = [file[path] for file in files if path in file]
         if len(parts) > 1:
-            sums = sum(np.asarray(part.filled.member("fArray"), np.float64) for part in parts)
-            if not np.allclose(written[path].member("fArray"), sums, rtol=1e-6, equal_nan=True):
+            total = Sum()
+            for part in parts:
+                total.add(part.filled.member("fArray"))
+            if not total.is_equal_to(written[path].member("fArray")):
                 raise CorruptError(f"{written.file_path}: {path!r} is not the sum of the input files")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sapwood
 from sapwood.errors import CorruptError
@@ -24,11 +24,9 @@ def verify_output(result: Merged, settings: Settings) -> None:
     CorruptError
         Entries, values or sums differ.
     """
-    import numpy as np
+    from sapwood.writing.adding import Sum, can_be_added
 
-    from sapwood.writing.adding import can_be_added
-
-    sums: dict[str, Any] = {}
+    sums: dict[str, Sum] = {}
     starts = dict.fromkeys(result.trees, 0)
     with sapwood.open({result.output: None}) as new:
         for path in result.inputs:
@@ -40,13 +38,12 @@ def verify_output(result: Merged, settings: Settings) -> None:
                         _compare(new[item.path], tree, starts[item.path], place, path, union=settings.union)
                         starts[item.path] += tree.num_entries
                     elif can_be_added(item.classname) and item.path not in result.not_added:
-                        filled = np.asarray(file[item.path].filled.member("fArray"), np.float64)
-                        sums[item.path] = sums[item.path] + filled if item.path in sums else filled
+                        sums.setdefault(item.path, Sum()).add(file[item.path].filled.member("fArray"))
         for name, entries in starts.items():
             if name != SUMMARY and new[name].num_entries != entries:
                 raise CorruptError(f"{result.output}: {name} has {new[name].num_entries} entries instead of {entries}")
         for name, total in sums.items():
-            if not np.allclose(new[name].filled.member("fArray"), total, rtol=1e-5, equal_nan=True):
+            if not total.is_equal_to(new[name].filled.member("fArray")):
                 raise CorruptError(f"{result.output}: {name} is not the sum of the inputs")
 
 
