@@ -133,6 +133,71 @@ def test_batches_with_the_same_values_in_other_types_are_joined(
     assert back == [{**row, "z": row.get("z")} for row in rows]
 
 
+@pytest.mark.parametrize("target", ["a.parquet", "a.arrow", "a.feather"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [None] * 9 + [1, None, 2.5],
+        [None] * 9 + ["a"],
+        [None] * 9 + [[1], None],
+        [[]] * 9 + [[1, 2], []],
+        [{"a": None}] * 9 + [{"a": 3}],
+        [None] * 5 + [{"a": None}] * 5 + [{"a": [None]}, {"a": ["b"]}],
+        [None] * 9,
+        ["a", None] * 2 + [None] * 8,  # no value in later batches
+        [["a"], None] * 2 + [None] * 8,
+        [{"a": "b"}, {"a": None}] * 2 + [{"a": None}] * 8,
+    ],
+)
+def test_columns_without_values_in_a_batch_have_the_type_of_the_others(
+    values: list[Any], target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "_ROWS", 4)
+    source = write(tmp_path / "a.jsonl", [{"x": one} for one in values])
+    assert tools.convert(source, tmp_path / target) == len(values)
+    tools.convert(tmp_path / target, tmp_path / "b.jsonl")
+    assert [json.loads(line)["x"] for line in (tmp_path / "b.jsonl").read_text().splitlines()] == values
+
+
+@pytest.mark.parametrize("target", ["a.parquet", "a.arrow", "a.csv"])
+def test_values_that_do_not_fit_beside_the_first_after_missing_ones_are_named(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "_ROWS", 4)
+    source = write(tmp_path / "a.jsonl", [{"x": one} for one in [*[None] * 8, 1, 2, 3, 4, 5, "b"]])
+    with pytest.raises(sapwood.UnsupportedError, match=r"'x' is string here, but int64(.|\n)*entry 13$"):
+        tools.convert(source, tmp_path / target)
+    source = write(tmp_path / "b.jsonl", [{"y": 1, "x": one} for one in [1, "a"] * 4 + [2] * 4])
+    with pytest.raises(sapwood.UnsupportedError, match=r"a\.arrow, entry 8 or a later one: column 'x': .*union"):
+        tools.convert(source, tmp_path / "a.arrow")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("7", "int64"),
+        ("2.5", "double"),
+        ("18446744073709551615", "uint64"),
+        ("true", "bool"),
+        ('"a ""quoted"", text"', "large_string"),
+        ("2020-01-02", "date32[day]"),
+    ],
+)
+def test_columns_of_csv_without_values_at_first_have_the_type_of_the_first_values(
+    value: str, kind: str, tmp_path: Path
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    count = 200_000  # more than Arrow reads for the types
+    lines = [f"{i}," for i in range(count)] + [f"{count},{value}", f"{count + 1},NA"]
+    (tmp_path / "a.csv").write_text("\n".join(["i,x", *lines, ""]))
+    tools.convert(tmp_path / "a.csv", tmp_path / "a.parquet")
+    table = parquet.read_table(tmp_path / "a.parquet")
+    column = table.column("x")
+    missing = 0 if kind == "large_string" else count + 1  # missing texts are empty ones
+    assert (str(column.type), column.null_count, table.num_rows) == (kind, missing, count + 2)
+    assert str(column[count].as_py()).lower() == value.strip('"').replace('""', '"')
+
+
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_lists_of_one_length_are_lists_in_hdf5(length: int, tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py", reason="needs h5py (pip install h5py)")

@@ -145,20 +145,22 @@ def convert(
         layout["table_format"] = table_format
     if (cut and kinds[0] == "fz") or (kinds[0] in _OTHERS and (expressions or cut)):
         raise ArgumentError("expressions and cuts need a ROOT or HBOOK file as source")
+    entries, place = 0, ""
     try:
         with placed(target) as beside, contextlib.ExitStack() as stack:
             batches, empty, counters = _reader(stack, source, kinds[0], expressions, cut, name, step_size, options)
             if kinds[1] == "root":
                 layout["counters"] = counters
             write = _WRITERS[kinds[1]](stack, str(beside), name, empty, layout)
-            entries = 0
+            place = ", entry 0 or a later one"
             for batch in batches:
                 # Each line of JSON has its own types.
                 entries += write(batch if kinds[1] == "jsonl" else _fitted(batch, empty, entries, source))
+                place = f", entry {entries} or a later one"
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "pyarrow":
             raise
-        raise UnsupportedError(f"cannot convert {source} to {target}: {error}") from error
+        raise UnsupportedError(f"cannot convert {source} to {target}{place}: {error}") from error
     return entries
 
 
@@ -196,11 +198,45 @@ def _reader(
     if first is None:
         raise UnsupportedError(f"{source} has no entries, so its types are unknown")
 
+    form = ak.to_layout(first).form
+    if kind == "jsonl" and _has_unknown(form):
+        for batch in _json_batches(stack, source, name):
+            form = _with_known(form, ak.to_layout(batch).form)
+            if not _has_unknown(form):
+                break
+
     def all_of() -> Iterator[Foreign]:
         yield first
         yield from opened
 
-    return all_of(), ak.Array(first)[:0], {}
+    return all_of(), ak.Array(form.length_zero_array(highlevel=False)), {}
+
+
+def _inner(form: Foreign) -> list[Foreign]:
+    """Return the forms of the parts of a record or union, or that of the items of a list."""
+    return form.contents if form.is_record or form.is_union else [form.content] if hasattr(form, "content") else []
+
+
+def _has_unknown(form: Foreign) -> bool:
+    """Return whether a form has parts without a type: those of which all values are missing or all lists are empty."""
+    return form.is_unknown or any(map(_has_unknown, _inner(form)))
+
+
+def _with_known(form: Foreign, later: Foreign) -> Foreign:
+    """Return a form with types from the form of a later batch where it has none."""
+    if form.is_unknown:
+        return later
+    if later.is_option:
+        later = later.content
+    if form.is_option:
+        return type(form).simplified(form.index, _with_known(form.content, later))
+    if form.is_record and later.is_record:
+        names = [name for name in form.fields if name in later.fields]
+        parts = {name: _with_known(form.content(name), later.content(name)) for name in names}
+        return form.copy(contents=[parts.get(name, form.content(name)) for name in form.fields])
+    if form.is_list and later.is_list:
+        return form.copy(content=_with_known(form.content, later.content))
+    return form
 
 
 _FIRST = Whole("the first entries", "give all entries one type", complete=True)
@@ -331,17 +367,42 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
     del name
     options: Foreign = csv.ConvertOptions(null_values=list(_NO_VALUE))
     with csv.open_csv(source, convert_options=options) as first:
-        reals = [field.name for field in first.schema if pa.types.is_floating(field.type)]
-    if reals:
-        # Integers beyond 2**63 would be read as floats and lose digits.
-        texts = csv.ConvertOptions(column_types=dict.fromkeys(reals, pa.string()), include_columns=reals)
-        with csv.open_csv(source, convert_options=texts) as first:
-            batch = first.read_next_batch()
-        whole = [name for name in reals if all(map(_WHOLE.fullmatch, map(str, batch.column(name).to_pylist())))]
-        reals = [name for name in reals if name not in whole]
-        options.column_types = dict.fromkeys(whole, pa.uint64()) | dict.fromkeys(reals, pa.string())
+        types = {field.name: field.type for field in first.schema}
+    untyped = [name for name, kind in types.items() if kind in (pa.null(), pa.float64())]
+    texts = _first_texts(source, untyped) if untyped else {}
+    for name, values in texts.items():
+        if types[name] == pa.null():
+            buffer = io.BytesIO()
+            csv.write_csv(pa.table({name: values}), buffer)
+            types[name] = csv.read_csv(io.BytesIO(buffer.getvalue()), convert_options=options).schema.field(0).type
+    # Integers beyond 2**63 would be read as floats and lose digits.
+    reals = [name for name in texts if types[name] == pa.float64()]
+    whole = [name for name in reals if all(map(_WHOLE.fullmatch, texts[name]))]
+    reals = [name for name in reals if name not in whole]
+    kinds = dict.fromkeys(whole, pa.uint64()) | dict.fromkeys(reals, pa.string())
+    options.column_types = {name: kinds.get(name, types[name]) for name in texts}
     batches = stack.enter_context(csv.open_csv(source, convert_options=options))
     return (_of_arrow(_with_reals(batch, reals, source)) for batch in batches)
+
+
+def _first_texts(source: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of columns of a CSV file, as texts, from the first batch in which a column has any."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    found: dict[str, list[str]] = {}
+    options = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), include_columns=names)
+    with csv.open_csv(source, convert_options=options) as batches:
+        while len(found) < len(names):
+            try:
+                batch = batches.read_next_batch()
+            except StopIteration:
+                break
+            for name in names:
+                texts = [] if name in found else [str(text) for text in batch.column(name).to_pylist()]
+                if texts := [text for text in texts if text.strip() not in _NO_VALUE]:
+                    found[name] = texts
+    return found
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -509,10 +570,17 @@ def _to_root(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
 
 
 def _texts_decoded(array: Foreign) -> Foreign:
-    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`."""
+    """Return an array with strings in UTF-8, and lists in place of arrays of no elements; see `to_arrow`.
+
+    Missing values have a value to point to, because Awkward reads the first one.
+    """
     import awkward as ak
 
     def change(layout: Foreign, **_: object) -> Foreign:
+        hollow = layout.is_option and layout.is_indexed and layout.length and not layout.content.length
+        if hollow and not layout.content.is_unknown:
+            content = layout.form.content.length_one_array(highlevel=False)
+            return layout.copy(content=ak.to_layout(_texts_decoded(content)))
         is_text = layout.parameter("__array__") == "string"
         if not is_text and not (layout.is_regular and not layout.size):
             return None
@@ -549,12 +617,26 @@ def _arrow_table(batch: Foreign) -> Foreign:
     return pa.Table.from_arrays([array for _, array in parts], schema=pa.schema([field for field, _ in parts]))
 
 
+def _cast(table: Foreign, schema: Foreign) -> Foreign:
+    """Return a table with the types of a schema; Arrow's error if that fails, with the name of the column."""
+    import pyarrow as pa
+
+    try:
+        return table.cast(schema)
+    except pa.ArrowException:
+        for field in schema:
+            try:
+                table.select([field.name]).cast(pa.schema([field]))
+            except pa.ArrowException as error:
+                raise type(error)(f"column {field.name!r}: {error}") from None
+        raise
+
+
 def _has_unions(array: Foreign) -> bool:
     import awkward as ak
 
     def found(form: Foreign) -> bool:
-        inner = form.contents if form.is_record else [form.content] if hasattr(form, "content") else []
-        return form.is_union or any(map(found, inner))
+        return form.is_union or any(map(found, _inner(form)))
 
     return found(ak.to_layout(array).form)
 
@@ -583,7 +665,7 @@ def _to_parquet(stack: contextlib.ExitStack, path: str, name: str, empty: Foreig
 
     def write(batch: Foreign) -> int:
         nonlocal written
-        writer.write_table(_arrow_table(batch).cast(schema))
+        writer.write_table(_cast(_arrow_table(batch), schema))
         written += 1
         return len(batch)
 
@@ -604,7 +686,7 @@ def _to_arrow(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign,
     writer = stack.enter_context(pa.ipc.new_file(path, schema))
 
     def write(batch: Foreign) -> int:
-        writer.write_table(_arrow_table(batch).cast(schema))
+        writer.write_table(_cast(_arrow_table(batch), schema))
         return len(batch)
 
     return write
@@ -623,7 +705,7 @@ def _to_csv(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, l
     writer = stack.enter_context(csv.CSVWriter(path, schema))
 
     def write(batch: Foreign) -> int:
-        writer.write_table(_arrow_table(batch).cast(schema))
+        writer.write_table(_cast(_arrow_table(batch), schema))
         return len(batch)
 
     return write
