@@ -101,6 +101,14 @@ def test_a_copy_of_some_entries_makes_their_index(
     check_index(tmp_path / "b.root", rows)
 
 
+def test_the_paths_of_friends_are_stored_as_they_were(source: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for selection in (None, tools.Selection(define={"y": "x + 1"})):
+        tools.copy(f"{source}:t", tmp_path / "other" / "b.root", selection=selection, recreate=True)
+        with sapwood.open(source) as old, sapwood.open(tmp_path / "other" / "b.root") as new:
+            assert new["t"].native.friends == old["t"].native.friends
+
+
 def test_an_index_is_left_out_if_its_branch_is(source: str, tmp_path: Path) -> None:
     with pytest.warns(SapwoodWarning, match=r"t: left out: index: 'run' is not in the copy"):
         tools.copy(f"{source}:t", tmp_path / "b.root", selection=tools.Selection(drop=("run",)))
