@@ -28,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 MIRI = {
-    "sapwood-io": ["process::"],
+    "sapwood-io": ["process::", "reserve::"],
     "sapwood-root": [
         "wire::swap", "wire::short", "array::wide", "array::mix", "array::pool", "array::pages", "array::mapped",
     ],

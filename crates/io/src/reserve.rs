@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering
 
 /// Blocks of this size, in bytes, and larger ones are not taken from the reserve. The strings of a key are smaller.
 pub const LARGE: usize = 64 << 10;
-/// Bytes set aside. They are no resident memory before they are used.
-const SIZE: usize = 4 << 20;
+/// Bytes set aside. They are no resident memory before they are used. Miri would take minutes for all of them.
+const SIZE: usize = if cfg!(miri) { 128 << 10 } else { 4 << 20 };
 /// Alignment of the memory set aside, and maximum alignment of its blocks.
 const PAGE: usize = 4096;
 
