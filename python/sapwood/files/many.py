@@ -238,6 +238,8 @@ class OpenFiles:
         near = all(isinstance(item.file, HasFields) or _is_local(item.file) for item in self._located)
         self.opens_ahead = ahead and near and len(self._located) > 1 and not options.get("prior")
         """Whether the next file is opened while one is in use."""
+        self.more = True
+        """Whether another tree may follow the one that was yielded last."""
         self._given = {id(item.file) for item in self._located if isinstance(item.file, HasFields)}
         opened = {str(item.file) for item in self._located if not isinstance(item.file, HasFields)}
         if options.get("replicas") and len(opened) > 1:
@@ -254,7 +256,8 @@ class OpenFiles:
     def _trees(self) -> Iterator[tuple[Located, HasFields]]:
         """Open the trees; the files that lack one are skipped."""
         with closing(self._found_ahead() if self.opens_ahead else self._found()) as every:
-            for located, found in zip(self._located, every, strict=True):
+            for number, (located, found) in enumerate(zip(self._located, every, strict=True)):
+                self.more = number + 1 < len(self._located)
                 if isinstance(found, _Missing):
                     self.skip(found.path, found.error)
                 else:

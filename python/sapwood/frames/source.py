@@ -332,6 +332,7 @@ class _Narrowed:
         self._sizes = list(first)
         # A scan may still run in the background when a later recording begins.
         self._recordings = list(_recordings)
+        self.more = True
         self.skip = opened.skip
         self.done_with = opened.done_with
 
@@ -353,6 +354,7 @@ class _Narrowed:
                     continue
                 skipped = entries - _entries_in(ranges)
                 recording.append(Scanned(_file_of(table), _inside(table), self._names, entries, skipped))
+            self.more = self._opened.more
             yield table, self._begun(table, ranges)
 
     def _begun(self, table: HasFields, ranges: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:

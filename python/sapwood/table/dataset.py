@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sapwood.columns import Foreign
 from sapwood.errors import ArgumentError, NotFoundError
@@ -29,6 +29,11 @@ _BYTES_BEFORE_CUT = 256_000_000
 class Opened(Protocol):
     """Tables that are opened one by one."""
 
+    @property
+    def more(self) -> bool:
+        """Whether another table may follow the one that was yielded last."""
+        ...
+
     def __iter__(self) -> Iterator[tuple[HasFields, Sequence[tuple[int, int]]]]:
         """Open the tables; yield each with the ranges of its entries to read."""
         ...
@@ -40,6 +45,17 @@ class Opened(Protocol):
     def done_with(self, table: HasFields) -> None:
         """Close the file of a table."""
         ...
+
+
+class _Step(NamedTuple):
+    """The arrays of a step, its source and entries, its offset in all tables, and whether it is the last of all."""
+
+    array: Foreign
+    source: HasFields
+    start: int
+    stop: int
+    offset: int
+    last: bool
 
 
 def iterate(
@@ -110,13 +126,13 @@ def _iterate(
         if scan is not None:
             scan.give_up()
 
-    def job(scan: Scan, start: int, stop: int, offset: int) -> tuple[Foreign, HasFields, int, int, int]:
+    def job(scan: Scan, start: int, stop: int, offset: int, last: bool) -> _Step:
         # Entry numbers count over all files.
-        return scan.arrays(start, stop, form, offset), scan.query.source, start, stop, offset
+        return _Step(scan.arrays(start, stop, form, offset), scan.query.source, start, stop, offset, last)
 
-    def close_before(step: tuple[Foreign, HasFields, int, int, int]) -> None:
+    def close_before(step: _Step) -> None:
         # Closing lets other threads run. Later, the next read would start before the caller has freed the last step.
-        while opened[0] is not step[1]:
+        while opened[0] is not step.source:
             tables.done_with(opened.pop(0))
 
     def jobs() -> Iterator[Callable[[], Any]]:
@@ -141,13 +157,14 @@ def _iterate(
             gapless = all(one[1] == other[0] for one, other in pairwise(ranges))
             scan = Scan.stepping(query, step_size, steps, announce=gapless)
             for first, last in ranges:
+                final = not tables.more and (first, last) == steps.ranges[-1]
                 for start, stop in steps.through((first, last)):
-                    yield partial(job, scan, start, stop, offset - first)
+                    yield partial(job, scan, start, stop, offset - first, final and stop == last)
                 offset += last - first
 
     try:
-        with closing(read_ahead(jobs(), give_up, on_demand, close_before)) as steps:
-            for array, source, start, stop, offset in steps:
+        with closing(read_ahead(jobs(), give_up, on_demand, close_before, lambda step: step.last)) as steps:
+            for array, source, start, stop, offset, _ in steps:
                 # No reference to the array remains here, so that the caller can free it.
                 box = [array]
                 del array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -47,8 +48,8 @@ _contents: dict[tuple[Any, ...], int] = {}
 _MOST_CONTENTS = 10_000
 
 
-def content_of(table: Table, number: int, output: _native.Output | None = None) -> int:
-    """Return a hash of all stored bytes of a field, given by its number, and of its description.
+def contents_of(table: Table, numbers: Sequence[int], output: _native.Output | None = None) -> list[int]:
+    """Return for each field, given by its number, a hash of all its stored bytes and of its description.
 
     They are read once in a process, as long as the file has the same state. Those that the closed writer of the file,
     `output`, has hashed are not read.
@@ -60,12 +61,12 @@ def content_of(table: Table, number: int, output: _native.Output | None = None) 
     """
     file: Any = table.file
     state = state_of(table)
-    key = (file.file_path, file.size, state, table.object_path, number)
-    found = _contents.get(key)
-    if found is None:
-        found = table.native.content_hash(number, output)
-        if state is not None and state_of(table) == state:
-            if len(_contents) >= _MOST_CONTENTS:
-                _contents.clear()
-            _contents[key] = found
+    own = file.file_path, file.size, state, table.object_path
+    known = [_contents.get((*own, number)) for number in numbers]
+    pairs = zip(numbers, known, strict=True)
+    found = [table.native.content_hash(number, output) if one is None else one for number, one in pairs]
+    if None in known and state is not None and state_of(table) == state:
+        if len(_contents) >= _MOST_CONTENTS:
+            _contents.clear()
+        _contents.update(((*own, number), one) for number, one in zip(numbers, found, strict=True))
     return found

@@ -23,6 +23,7 @@ import json
 import os
 import stat
 import struct
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ from sapwood.errors import SapwoodError, SapwoodWarning, StorageError, stackleve
 from sapwood.storage.placing import INDEX as SUFFIX
 from sapwood.storage.placing import made_beside, put
 from sapwood.table.cache import hold, release
-from sapwood.table.identity import content_of, identity_of, places_of, state_of
+from sapwood.table.identity import contents_of, identity_of, places_of, state_of
 from sapwood.table.predicates import Predicate
 from sapwood.table.schema import Field, Table
 
@@ -51,6 +52,7 @@ _DIRECTORY = struct.Struct("<QQ")
 """Numbers of zones and fields."""
 _FIELD = struct.Struct("<8sQQQQ")
 """Type of the numbers, place of the block, and hashes: of the block, of the places of pages, of their bytes."""
+_LITTLE = sys.byteorder == "little"
 _AHEAD = 8 << 10
 """Bytes of the index that are read first: all but the blocks, unless there are many tables, fields or zones."""
 _MAX_HEADER = 64 << 20
@@ -250,7 +252,7 @@ class _Part(NamedTuple):
             )  # fmt: skip
             if kind is None or stored_otherwise:
                 return _not_used(self.path, f"{name!r} is stored differently now")
-            if not self.same and content != content_of(self.table, field.number):
+            if not self.same and [content] != contents_of(self.table, [field.number]):
                 return _not_used(self.path, f"the values of {name!r} were changed after it was made")
             data = os.pread(self.file, self.zones * (2 * kind.itemsize + 8 * len(_COUNTS)), start)
             if _hash(data) != block_hash:
@@ -702,17 +704,21 @@ def _kept(table: Table, path: Path, identity: dict[str, Any]) -> dict[str, _Tabl
     return kept
 
 
+@cache
+def _name_of(kind: np.dtype[Any]) -> bytes:
+    """Return the name of a type. NumPy composes it at each use."""
+    return kind.name.encode()
+
+
 def _part_of(table: Table, zones: Zones, output: _native.Output | None) -> _TablePart:
-    part = _TablePart(_state(table), zones.edges, [], [], [])
+    names = [name for name in zones.fields if "\0" not in name]
+    part = _TablePart(_state(table), zones.edges, [], names, [])
+    numbers = [table[name].number for name in names]
     place = 0
-    for name, known in zones.fields.items():
-        if "\0" in name:
-            continue
-        data = b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in known.arrays())
-        number = table[name].number
-        hashes = _hash(data), places_of(table, number), content_of(table, number, output)
-        part.records.append((known.low.dtype.name.encode(), place, *hashes))
-        part.names.append(name)
+    for name, number, content in zip(names, numbers, contents_of(table, numbers, output), strict=True):
+        known = zones.fields[name]
+        data = b"".join(one.tobytes() if _LITTLE else one.byteswap().tobytes() for one in known.arrays())
+        part.records.append((_name_of(known.low.dtype), place, _hash(data), places_of(table, number), content))
         part.blocks.append(data)
         place += len(data)
     return part

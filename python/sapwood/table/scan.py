@@ -87,6 +87,8 @@ class Scan:
     def stepping(query: Query, step_size: int | str, steps: StepPlan, *, announce: bool = True) -> Scan:
         """Return a scan that keeps pages of a step for the next one; arguments as in `carry_for`."""
         query.by_entry = True
+        if steps.is_one:
+            return Scan(query)
         first = next(iter(steps), None) if announce else None
         cached = None if first is None else _cached([Slice.of(query, *first).part])
         if cached is not None and cached.has_all():

@@ -139,6 +139,11 @@ class StepPlan:
         """Return whether there are any steps."""
         return bool(self.ranges)
 
+    @property
+    def is_one(self) -> bool:
+        """Whether there is a single step."""
+        return len(self.ranges) == 1 and next(iter(self), None) == self.ranges[0]
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Iterate over the steps: first entry, and one past the last."""
         for one in self.ranges:
@@ -222,11 +227,12 @@ def read_ahead(
     give_up: Callable[[], object],
     on_demand: int = 0,
     found: Callable[[T], object] | None = None,
+    is_last: Callable[[T], bool] | None = None,
 ) -> Generator[T, None, None]:
     """Run jobs one after another in a background thread, each while the result of the previous one is in use.
 
-    The first `on_demand` jobs and the next one run only when their results are requested. `found` is called with each
-    result before the next job starts.
+    The first job, and the `on_demand` jobs after it, run on the calling thread when their results are requested.
+    `found` is called with each result before the next job starts. `is_last` tells of a result that no job follows.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn. If the system refuses
@@ -258,17 +264,21 @@ def read_ahead(
             warn_of_fewer("each step is read when it is requested")
             return None
 
-    pending = order()
+    # The caller waits for the first result anyway.
+    pending: Future[list[T]] | None = None
     try:
         while box := stop.call(run) if pending is None else pending.result():
             if found is not None:
                 found(box[0])
-            if on_demand <= 0:
+            ended = is_last is not None and is_last(box[0])
+            if on_demand <= 0 and not ended:
                 pending = order()
             # No reference to the result remains here, so that the caller can free it.
             yield box.pop()
             if os.getpid() != process:
                 raise StorageError("this iterator was created before fork(); create it again in the child process")
+            if ended:
+                return
             if on_demand > 0:
                 on_demand -= 1
                 pending = order()

@@ -273,4 +273,4 @@ class WritableFile(OutputFile):
                         name: one for name, one in zones.fields.items()
                         if name in stored and number_type(stored[name].type) == one.low.dtype
                     }  # fmt: skip
-                    write_index(table, tree.with_others(Zones(zones.edges, fields), table), self.native)
+                    write_index(table, tree.with_others(Zones(zones.edges, fields), table, stored), self.native)

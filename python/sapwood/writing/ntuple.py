@@ -191,8 +191,9 @@ class WritableNTuple(WritableTable):
         ):
             table = self.read()
             with closing(table.file):
-                found = self.with_others(found, table)
-                kinds |= {path: field.type for path, field in indexable(table).items() if field.type is not None}
+                stored = indexable(table)
+                found = self.with_others(found, table, stored)
+                kinds |= {path: field.type for path, field in stored.items() if field.type is not None}
         if not found.fields:
             return
         sets = index_set(found, kinds)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sapwood.columns import Column, Foreign
-from sapwood.table.index import FieldZones, Zones, indexable
-from sapwood.table.schema import Table
+from sapwood.table.index import FieldZones, Zones
+from sapwood.table.schema import Field, Table
 from sapwood.table.statistics import statistics
 from sapwood.writing.output import InOutputFile, OutputFile
 from sapwood.writing.plan import Numbers
@@ -84,9 +84,9 @@ class WritableTable(InOutputFile):
         fields = zip(self._collected, parts, strict=True)
         return Zones(edges, {path: FieldZones(*arrays) for path, arrays in fields if arrays is not None})
 
-    def with_others(self, zones: Zones, table: Table) -> Zones:
-        """Return statistics with those of the fields of the written table that were not collected, which are read."""
-        fields = {path: field for path, field in indexable(table).items() if path not in zones.fields}
+    def with_others(self, zones: Zones, table: Table, stored: Mapping[str, Field]) -> Zones:
+        """Return statistics with those of other `stored` fields of the written table, which are read."""
+        fields = {path: field for path, field in stored.items() if path not in zones.fields}
         if not fields or zones.edges != table.clusters:
             return zones
         return Zones(zones.edges, {**zones.fields, **{one.path: known for one, known in statistics(table, [*fields])}})
