@@ -161,6 +161,69 @@ for number in range(60):
     assert len(seen) > 1
 
 
+@pytest.mark.parametrize("inside", ["", "d/"])
+def test_an_object_in_whose_place_there_is_another_one(tmp_path: Path, inside: str) -> None:
+    path = tmp_path / "live.root"
+    with sapwood.recreate(path) as file:
+        file[f"{inside}a"] = "one"
+        file[f"{inside}z"] = "last"
+    with sapwood.open(path) as file:
+        place = file.key(f"{inside}a").fSeekKey
+        with sapwood.update(path) as writer:
+            del writer[f"{inside}a"]
+        assert file[f"{inside}a"] == "one"
+        with sapwood.update(path) as writer:
+            for number in range(10):
+                writer[f"{inside}{number}"] = "two"
+        with sapwood.open(path) as again:
+            assert place in [again.key(f"{inside}{number}").fSeekKey for number in range(10)]
+        with pytest.raises(sapwood.ChangedFileError, match="a;1 was removed or replaced"):
+            _ = file[f"{inside}a"]
+        assert file[f"{inside}z"] == "last"
+
+
+@pytest.mark.parametrize("inside", ["", "d/"])
+def test_a_tree_in_whose_place_there_is_another_one(tmp_path: Path, inside: str) -> None:
+    """The tree is open when it is deleted, and its baskets are overwritten."""
+    path = tmp_path / "live.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file[f"{inside}a"] = {"x": np.full(300, 1)}
+        file[f"{inside}z"] = {"x": np.full(300, 9)}
+    with sapwood.open(path) as file:
+        tree, other = file[f"{inside}a"], file[f"{inside}z"]
+        with sapwood.update(path, compression=None) as writer:
+            del writer[f"{inside}a"]
+        with sapwood.update(path, compression=None) as writer:
+            writer[f"{inside}text"] = ["two"] * 50  # fills smaller gaps
+            for number in range(3):
+                writer[f"{inside}{number}"] = {"x": np.full(300, 2)}
+        with sapwood.open(path) as again:
+            places = [again[f"{inside}{number}"]["x"].basket_seek(0) for number in range(3)]
+            assert any(abs(place - tree["x"].basket_seek(0)) < 1000 for place in places)
+        with pytest.raises(sapwood.ChangedFileError, match="a;1 was removed or replaced"):
+            tree["x"].array()
+        assert (other["x"].array() == 9).all()
+
+
+@pytest.mark.parametrize("inside", ["", "d/"])
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_a_table_to_which_a_writer_adds_entries_has_its_own(tmp_path: Path, kind: str, inside: str) -> None:
+    path = tmp_path / "live.root"
+    with sapwood.recreate(path, compression=None) as writer:
+        make = writer.mktree if kind == "ttree" else writer.mkrntuple
+        table = make(f"{inside}t", {"x": np.arange(300)})
+        writer.commit()
+        with sapwood.open(path) as file:
+            own = file[f"{inside}t"]
+            for number in range(20):
+                table.extend({"x": np.arange(300)})
+                writer[f"{inside}other{number}"] = "text"
+                writer.commit()
+                found = own["x"].array(library="np")
+                assert np.array_equal(found, np.arange(300))
+                own = file[f"{inside}t"] if number == 10 else own
+
+
 def test_a_key_list_past_the_end_of_a_file_that_is_being_written(tmp_path: Path) -> None:
     """A writer has appended a key list, and the directory leads to it, after the size of the file was read."""
     path = tmp_path / "live.root"

@@ -3,6 +3,7 @@
 //! A file is a sequence of records. Each record is a key ([`Key`], `TKey`) with its object. The header (`TFile`)
 //! locates the root directory ([`Directory`], `TDirectoryFile`) and the streamer info.
 
+mod changes;
 pub mod checksums;
 mod header;
 pub mod kinds;
@@ -13,7 +14,7 @@ pub use crate::wire::Key;
 pub use header::Header;
 
 use crate::compress::decode;
-use crate::error::{Error, ErrorKind, Result, Within};
+use crate::error::{Error, Result, Within};
 use crate::streamer::Classes;
 use crate::wire::{Cursor, grow};
 use checksums::Checksums;
@@ -53,6 +54,43 @@ pub struct Directory {
     pub recovered: bool,
 }
 
+/// The numbers at the start of a directory.
+struct DirectoryHead {
+    version: u16,
+    created: u32,
+    modified: u32,
+    nbytes_keys: u32,
+    seek_keys: u64,
+}
+
+impl DirectoryHead {
+    fn parse(c: &mut Cursor<'_>) -> Result<Self> {
+        let version = c.u16()?;
+        let created = c.u32()?;
+        let modified = c.u32()?;
+        let nbytes_keys = c.u32()?;
+        c.skip(4)?;
+        let wide = version > 1000;
+        let mut position = || if wide { c.u64() } else { c.u32().map(u64::from) };
+        let (_seek_dir, _seek_parent, seek_keys) = (position()?, position()?, position()?);
+        Ok(Self { version, created, modified, nbytes_keys, seek_keys })
+    }
+}
+
+impl Directory {
+    /// Parses the key list that is the record at byte `seek`.
+    fn parse_keys(record: &[u8], seek: u64) -> Result<Vec<Key>> {
+        let mut cursor = Cursor::new(record, seek);
+        Key::parse(&mut cursor).within(|| "the record of the key list")?;
+        let count = cursor.count(Key::SMALLEST)?;
+        let mut keys = grow::with_room(count)?;
+        for i in 0..count {
+            keys.push(Key::parse(&mut cursor).within(|| format!("key {i} of {count}"))?);
+        }
+        Ok(keys)
+    }
+}
+
 /// Bytes of the first read: the header and, nearly always, the record of the root directory.
 const FIRST_READ: u64 = 1024;
 
@@ -88,20 +126,6 @@ impl RootFile {
     /// Path or URL.
     pub fn name(&self) -> &str {
         self.source.name()
-    }
-
-    /// Checks that the file is still the one that was opened, if this can be determined at once.
-    pub fn verify(&self) -> Result<()> {
-        let Some(how) = self.source.changed() else { return Ok(()) };
-        // A writer that continues a file keeps the existing bytes and writes the header last.
-        let mut first = vec![0; self.source.size().min(FIRST_READ) as usize];
-        let goes_on = |now: Header| now.uuid == self.header.uuid && now.end > self.header.end;
-        let read = self.source.read_at(0, &mut first).is_ok();
-        if read && Header::parse(&first, self.source.size()).is_ok_and(goes_on) {
-            return Ok(());
-        }
-        let message = format!("the file was changed while it was read ({how})");
-        Err(Error::new(ErrorKind::Changed, message).within(self.name()))
     }
 
     /// Returns bytes of the file; errors name the file.
@@ -163,7 +187,9 @@ impl RootFile {
     /// Returns the directory of a key of class `TDirectory` or `TDirectoryFile`.
     pub fn subdirectory(&self, key: &Key) -> Result<Directory> {
         let place = || format!("directory {} of {}", key.name, self.name());
-        self.directory_at(key.seek, u64::from(key.key_bytes), false).within(place)
+        let directory = self.directory_at(key.seek, u64::from(key.key_bytes), false).within(place)?;
+        self.verify_record(key)?;
+        Ok(directory)
     }
 
     fn directory_at(&self, seek: u64, skip: u64, root: bool) -> Result<Directory> {
@@ -176,14 +202,8 @@ impl RootFile {
         let (name, title) =
             if root { (cursor.string()?, cursor.string()?) } else { (key.name.clone(), key.title.clone()) };
         cursor.seek(usize::try_from(skip).map_err(|_| Error::corrupt("a name of that length"))?)?;
-        let version = cursor.u16()?;
-        let created = cursor.u32()?;
-        let modified = cursor.u32()?;
-        let nbytes_keys = cursor.u32()?;
-        cursor.skip(4)?;
-        let wide = version > 1000;
-        let mut position = || if wide { cursor.u64() } else { cursor.u32().map(u64::from) };
-        let (_seek_dir, _seek_parent, seek_keys) = (position()?, position()?, position()?);
+        let DirectoryHead { version, created, modified, nbytes_keys, seek_keys } =
+            DirectoryHead::parse(&mut cursor)?;
         let uuid =
             if version % 1000 > 1 { header::uuid(&mut cursor).unwrap_or_default() } else { String::new() };
         let mut directory =
@@ -211,14 +231,7 @@ impl RootFile {
 
     fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
         let record = self.records(seek, nbytes, Cause::Directory).within(|| "the key list")?;
-        let mut cursor = Cursor::new(&record, seek);
-        Key::parse(&mut cursor).within(|| "the record of the key list")?;
-        let count = cursor.count(Key::SMALLEST)?;
-        let mut keys = grow::with_room(count)?;
-        for i in 0..count {
-            keys.push(Key::parse(&mut cursor).within(|| format!("key {i} of {count}"))?);
-        }
-        Ok(keys)
+        Directory::parse_keys(&record, seek)
     }
 
     /// Returns the decompressed object of a key, without the key. References count its first byte as byte `key_bytes`.
@@ -231,6 +244,7 @@ impl RootFile {
             self.bytes(offset, length, Cause::Object)
         };
         let stored = stored.within(|| self.place_of(key))?;
+        self.verify_record(key)?;
         unpack(stored, key.object_bytes as usize).within(|| self.place_of(key))
     }
 
@@ -272,9 +286,17 @@ impl RootFile {
             return Ok(Arc::default());
         }
         let place = || format!("the streamer info of {}", self.name());
-        let record = self.records(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers).within(place)?;
+        let mut record =
+            self.records(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers).within(place)?;
+        if self.source.written_to() {
+            changes::as_in_use(&mut record, h.nbytes_info);
+        }
         let mut cursor = Cursor::new(&record, h.seek_info);
         let key = Key::parse(&mut cursor).within(place)?;
+        let expected = (h.seek_info, h.nbytes_info, "StreamerInfo");
+        if (key.seek, key.total_bytes, key.name.as_str()) != expected && self.source.written_to() {
+            return Err(Error::corrupt("another record is there").of_change().within(place()));
+        }
         let stored = record.get(usize::from(key.key_bytes)..).unwrap_or_default();
         let like =
             |known: &Description| known.sizes == (key.key_bytes, key.object_bytes) && known.stored == stored;

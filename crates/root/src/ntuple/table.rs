@@ -56,6 +56,8 @@ pub struct NTuple {
     programs: OnceLock<Arc<Programs>>,
     bytes: OnceLock<Vec<(u64, u64)>>,
     page_cache: PageCache,
+    /// Its key in the file, unless it was salvaged or is an attribute set.
+    key: Option<Key>,
 }
 
 /// The clusters between two entries.
@@ -91,7 +93,7 @@ impl NTuple {
         }
         let anchor = file.object(key)?;
         let anchor = Anchor::parse(&anchor).within(|| "the anchor").within(place)?;
-        Self::of_anchor(file, &anchor).within(place)
+        Ok(Self { key: Some(key.clone()), ..Self::of_anchor(file, &anchor).within(place)? })
     }
 
     fn of_anchor(file: &Arc<RootFile>, anchor: &Anchor) -> Result<Self> {
@@ -155,6 +157,7 @@ impl NTuple {
             programs: OnceLock::new(),
             bytes: OnceLock::new(),
             page_cache: PageCache::default(),
+            key: None,
         };
         ntuple.parse_header(&mut reader).within(|| "the header")?;
         Ok(ntuple)
@@ -579,7 +582,7 @@ impl Table for NTuple {
         self.file.source()
     }
     fn verify(&self) -> Result<()> {
-        self.file.verify()
+        self.file.verify_table(self.key.as_ref())
     }
     fn page_cache(&self) -> &PageCache {
         &self.page_cache

@@ -65,6 +65,8 @@ pub struct Tree {
     /// Readers of the last read that left out objects of some classes.
     without: Mutex<Option<Arc<Readers>>>,
     page_cache: PageCache,
+    /// Its key in the file.
+    key: Option<Key>,
 }
 
 /// A friend: a tree whose entries belong to those of this tree (`TFriendElement`).
@@ -252,8 +254,9 @@ impl Tree {
     fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let origin = u64::from(key.key_bytes);
-        Self::decode_by(file, &file.classes()?, &key.classname, &file.object(key)?, origin, describe)
-            .within(place)
+        let payload = file.object(key)?;
+        let tree = Self::decode_by(file, &file.classes()?, &key.classname, &payload, origin, describe);
+        Ok(Self { key: Some(key.clone()), ..tree.within(place)? })
     }
 
     /// Decodes the object of a tree's key. References count its first byte as byte `origin`.
@@ -354,6 +357,7 @@ impl Tree {
             without: Mutex::default(),
             branches,
             page_cache: PageCache::default(),
+            key: None,
             file,
         })
     }

@@ -137,7 +137,7 @@ impl Table for Tree {
         self.file.source()
     }
     fn verify(&self) -> Result<()> {
-        self.file.verify()
+        self.file.verify_table(self.key.as_ref())
     }
     fn page_cache(&self) -> &PageCache {
         &self.page_cache

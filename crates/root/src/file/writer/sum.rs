@@ -351,6 +351,7 @@ impl Sums {
             let like = |((one, place), slot): ((&Candidate<'_>, &usize), &mut [u8])| {
                 let (_, key, sum, range) = one;
                 let object = stored.get(*place..*place + range.length as usize).unwrap_or_default();
+                file.verify_record(key)?;
                 file.unpack_into(key, object, slot)?;
                 Ok(lock(sum).is_alike(slot))
             };
