@@ -489,6 +489,221 @@ def test_a_damaged_length_or_position_overwrites_nothing(tmp_path: Path, make: s
         assert not readable or _columns(damaged) == expected, f"{what}: {new} instead of {old}"
 
 
+def _records(data: bytes) -> list[tuple[int, int, bytes]]:
+    """Return first byte, length and class of all records, with 32-bit positions or without."""
+    found = []
+    (place,) = struct.unpack_from(">I", data, 8)
+    while place < len(data):
+        length, version = struct.unpack_from(">iH", data, place)
+        names = place + (34 if version > 1000 else 26)
+        if length > 0:
+            found.append((place, length, data[names + 1 : names + 1 + data[names]]))
+        place += abs(length)
+    return found
+
+
+def _with_directory(path: Path, make: str, entries: int = 3000) -> dict[str, int]:
+    """Write a file with a table at the top and another in a directory; return where positions and lengths are."""
+    x = np.arange(entries)
+    with sapwood.recreate(path, compression=None) as file:
+        file["s"] = "S" * 300
+        getattr(file, make)("t", {"x": "int64"}).extend({"x": x})
+        file["d/s"] = "D" * 700
+        getattr(file.mkdir("d"), make)("u", {"x": "int64"}).extend({"x": x[: entries // 2]})
+    data = path.read_bytes()
+    top = 100 + struct.unpack_from(">I", data, 28)[0]
+    seek = next(record[0] for record in _records(data) if record[2].startswith(b"TDirectory"))
+    inner = seek + struct.unpack_from(">H", data, seek + 14)[0]
+    (keys,) = struct.unpack_from(">I", data, top + DIRECTORY["key list"])
+    places = {"free list": 16, "classes": 37, "top keys": top + 26, "keys of d": inner + 26}
+    return {"top": top, "inner": inner, "keys": keys, **places}
+
+
+def _values(path: Path) -> dict[str, str]:
+    """Return what can be read of a file from `_with_directory`."""
+    found = {}
+    with sapwood.open(path) as file:
+        for name in file.keys(cycle=False):
+            try:
+                value = file[name]
+                if hasattr(value, "num_entries"):
+                    found[name] = str(value["x"].array(library="np").tolist())
+                elif not isinstance(value, sapwood.ReadOnlyDirectory):
+                    found[name] = str(value)
+            except sapwood.SapwoodError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("what", ["free list", "classes", "top keys", "keys of d", "directory"])
+def test_another_record_is_not_taken_for_one_of_the_file(tmp_path: Path, make: str, what: str) -> None:
+    path = tmp_path / "file.root"
+    places = _with_directory(path, make)
+    intact = path.read_bytes()
+    lengths = {"free list": 20, "classes": 41, "top keys": places["top"] + 10, "keys of d": places["inner"] + 10}
+    # The position of a record is 18 bytes after the begin of its key; the key of "d" has the last "TDirectory".
+    in_key = intact.index(b"\nTDirectory\x01d", places["keys"]) - 26
+    place, length = (in_key + 18, in_key) if what == "directory" else (places[what], lengths[what])
+    (right,) = struct.unpack_from(">I", intact, place)
+    tried = 0
+    for first, size, _ in _records(intact):
+        if first == right:
+            continue
+        # The position alone, or with the length.
+        for also in (False, True):
+            data = bytearray(intact)
+            struct.pack_into(">I", data, place, first)
+            if also:
+                struct.pack_into(">I", data, length, size)
+            path.write_bytes(data)
+            with pytest.raises((CorruptError, UnsupportedError), match=r"byte|was not closed"):
+                sapwood.update(path)
+            assert path.read_bytes() == data
+            tried += 1
+    assert tried > 12
+
+
+@pytest.mark.filterwarnings("ignore::sapwood.SapwoodWarning")
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_no_flipped_bit_of_header_or_directories_loses_a_record(tmp_path: Path, make: str) -> None:
+    path = tmp_path / "file.root"
+    places = _with_directory(path, make, 400)
+    intact = path.read_bytes()
+    expected = _values(path)
+    records = [record[0] for record in _records(intact) if record[2] in (b"TFile", b"TDirectory")]
+    numbers = [*range(12, 45), *range(places["top"] + 10, places["top"] + 30)]
+    numbers += range(places["inner"] + 10, places["inner"] + 30)
+    for first in records:
+        numbers += [*range(first, first + 4), *range(first + 14, first + 26)]
+    refused = updated = turn = 0
+    for place in numbers:
+        for bit in range(8):
+            data = bytearray(intact)
+            data[place] ^= 1 << bit
+            path.write_bytes(data)
+            try:
+                before = _values(path)
+            except sapwood.SapwoodError:
+                before = {}
+            try:
+                for turn in range(2):
+                    with sapwood.update(path) as file:
+                        for size in (300, 20, 2500):
+                            file[f"n{turn}{size}"] = "q" * size
+                            file.commit()
+                        file[f"d/n{turn}"] = "q" * 40
+            except sapwood.SapwoodError:
+                refused += 1
+                assert path.read_bytes() == data or turn > 0
+            else:
+                updated += 1
+            after = _values(path) if before else {}
+            assert {name: after.get(name) for name in before} == before, f"bit {bit} of byte {place}"
+            assert before.items() <= expected.items(), f"bit {bit} of byte {place}"
+    assert refused > 100
+    assert updated > 100
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+@pytest.mark.parametrize("what", ["top keys", "keys of d"])
+def test_a_key_list_that_is_another_record_is_not_read(tmp_path: Path, make: str, what: str) -> None:
+    path = tmp_path / "file.root"
+    places = _with_directory(path, make)
+    intact = path.read_bytes()
+    (right,) = struct.unpack_from(">I", intact, places[what])
+    (length,) = struct.unpack_from(">I", intact, places[what] - 16)
+    for first, _, kind in _records(intact):
+        # A list that reaches past the end counts as lost.
+        if first == right or first + length > len(intact):
+            continue
+        # The lists of directories that uproot writes name the root directory, too.
+        if what == "keys of d" and kind == b"TFile":
+            continue
+        data = bytearray(intact)
+        struct.pack_into(">I", data, places[what], first)
+        path.write_bytes(data)
+        with pytest.raises(CorruptError, match=r"(key list|count).*at byte"), sapwood.open(path) as file:
+            file["d"].keys()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_directory_without_a_key_list(tmp_path: Path, *, full: bool) -> None:
+    """ROOT writes no list for an empty directory; without the list of another, its keys would be lost."""
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        file["s"] = "text"
+        file.mkdir("d")
+        if full:
+            file["d/s"] = "inner"
+    data = bytearray(path.read_bytes())
+    seek = next(record[0] for record in _records(data) if record[2].startswith(b"TDirectory"))
+    record = seek + struct.unpack_from(">H", data, seek + 14)[0]
+    for what in ("key list", "key list's bytes"):
+        struct.pack_into(">I", data, record + DIRECTORY[what], 0)
+    path.write_bytes(data)
+    if full:
+        with pytest.raises(UnsupportedError, match=r"the key list was lost.*directory d"):
+            sapwood.update(path)
+        assert path.read_bytes() == data
+        return
+    for name in ("new", "d/new"):
+        with sapwood.update(path) as file:
+            file[name] = name
+    with sapwood.open(path) as file, uproot.open(path) as other:
+        assert set(file.keys(cycle=False)) == set(other.keys(cycle=False)) == {"s", "d", "new", "d/new"}
+        assert [str(file[name]) for name in ("s", "new", "d/new")] == ["text", "new", "d/new"]
+
+
+@pytest.mark.parametrize("make", ["mktree", "mkrntuple"])
+def test_a_deleted_key_that_names_another_record_frees_nothing(tmp_path: Path, make: str) -> None:
+    path = tmp_path / "file.root"
+    places = _with_directory(path, make)
+    intact = path.read_bytes()
+    expected = {name: value for name, value in _values(path).items() if name != "s"}
+    key = intact.index(b"\nTObjString\x01s", places["keys"]) - 26
+    parts = [record for record in _records(intact) if record[2] in (b"RBlob", b"TBasket")]
+    assert len(parts) > 1
+    for first, size, _ in parts:
+        data = bytearray(intact)
+        struct.pack_into(">I", data, key, size)
+        struct.pack_into(">I", data, key + 18, first)
+        path.write_bytes(data)
+        with sapwood.update(path, compression=None) as file:
+            del file["s"]
+            for turn in range(20):
+                file.commit()
+                file[f"n{turn}"] = "q" * max(size // (turn + 1) - 120, 20)
+        assert {name: value for name, value in _values(path).items() if name[0] != "n"} == expected
+
+
+def test_a_rewritten_tree_whose_key_has_another_length_frees_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    numbers = np.random.default_rng(1).integers(0, 1 << 60, 3000)
+    with sapwood.recreate(path, commit_every=None) as file:
+        file["z"] = {"x": np.arange(5)}
+        file.mkrntuple("t", {"x": "int64"}).extend({"x": numbers})
+    data = bytearray(path.read_bytes())
+    records = _records(data)
+    number = next(i for i, record in enumerate(records) if record[2] == b"TTree")
+    (_, size, _), behind = records[number], records[number + 1]
+    assert behind[2] == b"RBlob"
+    top = 100 + struct.unpack_from(">I", data, 28)[0]
+    (keys,) = struct.unpack_from(">I", data, top + DIRECTORY["key list"])
+    key = data.index(b"\x05TTree\x01z", keys) - 26
+    struct.pack_into(">I", data, key, size + behind[1])
+    path.write_bytes(data)
+    for turn in range(2):
+        with sapwood.update(path, compression=None) as file:
+            file["z"].extend({"x": np.arange(5)})
+            for number in range(20):
+                file.commit()
+                file[f"n{turn}{number}"] = "q" * 60
+    with sapwood.open(path) as file:
+        assert np.array_equal(file["t/x"].array(library="np"), numbers)
+        assert file["z"].num_entries == 15
+
+
 @pytest.mark.corpus
 def test_a_tree_of_objects_is_read_while_its_file_is_updated(corpus: Path, tmp_path: Path) -> None:
     copy = tmp_path / "objects.root"

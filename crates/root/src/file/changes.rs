@@ -66,7 +66,7 @@ impl RootFile {
             return Ok(true);
         }
         let list = self.now(head.seek_keys, head.nbytes_keys.into())?;
-        let keys = Directory::parse_keys(&list, head.seek_keys)?;
+        let keys = Directory::parse_keys(&list, head.seek_keys, [seek, head.seek_parent])?;
         Ok(keys.iter().any(|one| (&one.name, &one.classname) == (&key.name, &key.classname)))
     }
 
@@ -82,7 +82,7 @@ impl RootFile {
     }
 
     fn changed(&self, how: &str) -> Error {
-        let message = format!("the file was changed while it was read ({how})");
+        let message = format!("the file was changed while it was read ({how}): open it again");
         Error::new(ErrorKind::Changed, message).within(self.name())
     }
 }

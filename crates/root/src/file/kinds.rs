@@ -8,6 +8,8 @@ pub const TREES: [&str; 3] = ["TTree", "TNtuple", "TNtupleD"];
 pub const NTUPLE: &str = "ROOT::RNTuple";
 /// The anchor in files from before the format was final; its format differs.
 pub const EXPERIMENTAL_NTUPLE: &str = "ROOT::Experimental::RNTuple";
+/// Class of the parts of an RNTuple, which no directory lists.
+pub const BLOB: &str = "RBlob";
 
 /// Whether objects of a class are trees.
 pub fn is_tree(class: &str) -> bool {

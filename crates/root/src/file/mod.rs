@@ -60,6 +60,7 @@ struct DirectoryHead {
     created: u32,
     modified: u32,
     nbytes_keys: u32,
+    seek_parent: u64,
     seek_keys: u64,
 }
 
@@ -72,16 +73,16 @@ impl DirectoryHead {
         c.skip(4)?;
         let wide = version > 1000;
         let mut position = || if wide { c.u64() } else { c.u32().map(u64::from) };
-        let (_seek_dir, _seek_parent, seek_keys) = (position()?, position()?, position()?);
-        Ok(Self { version, created, modified, nbytes_keys, seek_keys })
+        let (_seek_dir, seek_parent, seek_keys) = (position()?, position()?, position()?);
+        Ok(Self { version, created, modified, nbytes_keys, seek_parent, seek_keys })
     }
 }
 
 impl Directory {
-    /// Parses the key list that is the record at byte `seek`.
-    fn parse_keys(record: &[u8], seek: u64) -> Result<Vec<Key>> {
+    /// Parses a key list, which is the record at byte `seek`; `directory` as for [`list_key`].
+    fn parse_keys(record: &[u8], seek: u64, directory: [u64; 2]) -> Result<Vec<Key>> {
         let mut cursor = Cursor::new(record, seek);
-        Key::parse(&mut cursor).within(|| "the record of the key list")?;
+        list_key(&mut cursor, seek, directory).within(|| "the record of the key list")?;
         let count = cursor.count(Key::SMALLEST)?;
         let mut keys = grow::with_room(count)?;
         for i in 0..count {
@@ -202,7 +203,7 @@ impl RootFile {
         let (name, title) =
             if root { (cursor.string()?, cursor.string()?) } else { (key.name.clone(), key.title.clone()) };
         cursor.seek(usize::try_from(skip).map_err(|_| Error::corrupt("a name of that length"))?)?;
-        let DirectoryHead { version, created, modified, nbytes_keys, seek_keys } =
+        let DirectoryHead { version, created, modified, nbytes_keys, seek_parent, seek_keys } =
             DirectoryHead::parse(&mut cursor)?;
         let uuid =
             if version % 1000 > 1 { header::uuid(&mut cursor).unwrap_or_default() } else { String::new() };
@@ -211,7 +212,7 @@ impl RootFile {
         let readable =
             seek_keys != 0 && seek_keys.saturating_add(u64::from(nbytes_keys)) <= self.source.size();
         if readable {
-            directory.keys = self.keys(seek_keys, u64::from(nbytes_keys))?;
+            directory.keys = self.keys(seek_keys, u64::from(nbytes_keys), [seek, seek_parent])?;
         } else if seek_keys != 0 && self.source.written_to() {
             return Err(Error::corrupt("the key list lies past the end").of_change());
         } else {
@@ -229,9 +230,10 @@ impl RootFile {
         Ok(directory)
     }
 
-    fn keys(&self, seek: u64, nbytes: u64) -> Result<Vec<Key>> {
+    /// Reads a key list; `directory` as for [`list_key`].
+    fn keys(&self, seek: u64, nbytes: u64, directory: [u64; 2]) -> Result<Vec<Key>> {
         let record = self.records(seek, nbytes, Cause::Directory).within(|| "the key list")?;
-        Directory::parse_keys(&record, seek)
+        Directory::parse_keys(&record, seek, directory)
     }
 
     /// Returns the decompressed object of a key, without the key. References count its first byte as byte `key_bytes`.
@@ -333,6 +335,49 @@ static RECENT: Mutex<VecDeque<Description>> = Mutex::new(VecDeque::new());
 const MOST_KEPT: usize = 4;
 /// Maximum stored bytes of a description that is kept.
 const LARGEST_KEPT: usize = 256 << 10;
+
+/// Parses the key of a list of keys or free segments at byte `seek`. The key of another record is an error. Its class and
+/// name tell nothing: they are those of the program that wrote the list and of the path at that time. `directory` is where
+/// the records of its directory and of the parent are: ROOT writes the former into the key, uproot the latter.
+fn list_key(c: &mut Cursor<'_>, seek: u64, directory: [u64; 2]) -> Result<Key> {
+    let key = Key::parse(c)?;
+    let [own, parent] = directory;
+    let holder = if key.seek_parent == parent { parent } else { own };
+    let numbers = [
+        ("position", key.seek, seek),
+        ("position of its directory", key.seek_parent, holder),
+        ("length of its key", key.key_bytes.into(), c.pos() as u64),
+    ];
+    for (what, found, expected) in numbers {
+        if found != expected {
+            let message =
+                format!("another record is there: the {what} in its key is {found}, not {expected}");
+            return Err(Error::corrupt(message).at(seek));
+        }
+    }
+    if key.classname == kinds::BLOB {
+        return Err(Error::corrupt("another record is there: a part of an RNTuple").at(seek));
+    }
+    Ok(key)
+}
+
+/// Whether a key is that of the streamer info at byte `seek`.
+fn is_infos(key: &Key, seek: u64, bytes: u32) -> bool {
+    (key.seek, key.total_bytes) == (seek, bytes) && (&*key.classname, &*key.name) == ("TList", "StreamerInfo")
+}
+
+/// Reads the key at the place of the record that a listed key names.
+fn record_key(source: &dyn Source, listed: &Key) -> Option<Key> {
+    let mut bytes = vec![0; listed.key_bytes.into()];
+    source.read_at(listed.seek, &mut bytes).ok()?;
+    Key::parse(&mut Cursor::new(&bytes, listed.seek)).ok()
+}
+
+/// Whether two keys are those of one record. The name may differ: ROOT can rename a listed key.
+fn same_record(a: &Key, b: &Key) -> bool {
+    let numbers = |key: &Key| (key.seek, key.total_bytes, key.object_bytes, key.key_bytes, key.cycle);
+    numbers(a) == numbers(b) && a.classname == b.classname
+}
 
 /// Decompresses the stored bytes of an object: equal length means not compressed.
 fn unpack(stored: Vec<u8>, size: usize) -> Result<Vec<u8>> {

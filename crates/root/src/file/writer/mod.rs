@@ -8,9 +8,11 @@
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::checksums::{Checksums, Written};
+use crate::file::kinds::BLOB;
 use crate::streamer::encode::{classes_of, encode_object};
 use crate::streamer::{Object, StreamerInfo};
 use crate::wire::writer::Writer;
+use sapwood_io::Source;
 use sapwood_io::sink::{MemorySink, Sink};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -34,9 +36,6 @@ const CLOSING: usize = 64 << 10;
 const LARGE: u64 = 4 << 20;
 /// Distance from the end of the file that a reader of a remote file fetches with its first request, with a margin.
 const NEAR: u64 = 128 << 10;
-
-/// Class of records that no directory lists.
-const BLOB: &str = "RBlob";
 
 /// Settings of a whole file.
 #[derive(Debug, Clone)]
@@ -182,6 +181,8 @@ pub struct FileWriter {
     gaps: Vec<(u64, u64)>,
     /// Segments that become free with the next commit.
     released: Vec<(u64, u64)>,
+    /// An updated file, for reading.
+    before: Option<Arc<dyn Source>>,
     /// Ranges of an updated file that two records claim, because a length or position is damaged; never freed.
     shared: Vec<(u64, u64)>,
     directories: Vec<Directory>,
@@ -238,6 +239,7 @@ impl FileWriter {
             free: BTreeMap::new(),
             gaps: Vec::new(),
             released: Vec::new(),
+            before: None,
             shared: Vec::new(),
             directories: Vec::new(),
             classes: Vec::new(),
@@ -461,12 +463,13 @@ impl FileWriter {
         let big = self.big(1 << 30);
         let entry = self.entry(key)?;
         let (text, old) = (entry.text.clone(), entry.numbers);
+        let owned = old.seek != 0 && self.owns(entry);
         let object = encode(text.size(big)).within(|| format!("{} {}", text.class, text.name))?;
         // A record that is rewritten repeatedly grows. Spare room makes its segment reusable two writes later.
         let again = old.seek != 0;
         let growing = again && !self.closing;
         let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object, growing)?;
-        if again {
+        if owned {
             self.released.push((old.seek, old.seek + old.total_bytes as u64));
         }
         if let Some(directory) = self.directories.get_mut(key.0) {
@@ -509,8 +512,7 @@ impl FileWriter {
             let cycle = cycle.map_or(String::new(), |c| format!(";{c}"));
             return Err(Error::not_found(format!("there is no object {name}{cycle}")));
         }
-        let gone: Vec<KeyNumbers> = holder.entries.iter().filter(|e| wanted(e)).map(|e| e.numbers).collect();
-        holder.entries.retain(|e| !wanted(e));
+        let gone: Vec<Entry> = holder.entries.extract_if(.., |e| wanted(e)).collect();
         holder.changed = true;
         match holder.entries.iter().filter(|e| e.text.name == name).map(|e| e.numbers.cycle).max() {
             Some(last) => holder.cycles.insert(name.to_owned(), last),
@@ -534,8 +536,10 @@ impl FileWriter {
                 }
             }
         }
-        let places = gone.into_iter().filter(|n| n.seek != 0);
-        self.released.extend(places.map(|n| (n.seek, n.seek + n.total_bytes as u64)));
+        let owned = gone.iter().filter(|entry| entry.numbers.seek != 0 && self.owns(entry));
+        let places: Vec<_> =
+            owned.map(|Entry { numbers: n, .. }| (n.seek, n.seek + n.total_bytes as u64)).collect();
+        self.released.extend(places);
         Ok(())
     }
 

@@ -1,15 +1,16 @@
 //! Opening an existing file to write more to it.
 //!
 //! Existing contents keep their place. New records go after them, or into free segments that are marked as free. Keys
-//! that are kept are rewritten byte for byte. A file is refused if its header or list of free segments would cause
-//! records in use to be overwritten.
+//! that are kept are rewritten byte for byte. A file is refused if its header, directories or list of free segments
+//! would cause records in use to be overwritten. Only records that say in their own keys what they are, where, and how
+//! long are freed or rewritten in place.
 
 use super::{
     BEGIN, DIRECTORY_BYTES, Directory, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, Options, Record,
 };
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
-use crate::file::{Key, RootFile, kinds};
+use crate::file::{Key, RootFile, is_infos, kinds, list_key, record_key, same_record};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
@@ -156,12 +157,13 @@ impl FileWriter {
         let lead = file.bytes(BEGIN, h.nbytes_name, Cause::Directory)?;
         let mut writer = Self {
             end: h.end,
-            infos: (h.seek_info, h.nbytes_info as usize),
+            infos: if h.seek_info == 0 { (0, 0) } else { (h.seek_info, h.nbytes_info as usize) },
             infos_changed: false,
             version: h.version,
             lead,
             segments: (h.seek_free, h.nbytes_free as usize),
             opened: h.end,
+            before: Some(file.source().clone()),
             ..Self::empty(sink, Options { compression, ..options })
         };
         let classes = file.classes()?;
@@ -172,12 +174,28 @@ impl FileWriter {
             let place = || "the streamer info";
             let record =
                 file.records(h.seek_info, u64::from(h.nbytes_info), Cause::Streamers).within(place)?;
-            let key = Key::parse(&mut Cursor::new(&record, h.seek_info)).within(place)?;
+            let mut cursor = Cursor::new(&record, h.seek_info);
+            let key = list_key(&mut cursor, h.seek_info, [BEGIN; 2]).within(place)?;
+            if !is_infos(&key, h.seek_info, h.nbytes_info) {
+                let message = format!(
+                    "another record is there: the {} {} of {} bytes",
+                    key.classname, key.name, key.total_bytes
+                );
+                return Err(Error::corrupt(message).at(h.seek_info).within(place()));
+            }
             writer.old_infos = Some(Record::read(file, &key)?);
         }
         let mut cursor = Cursor::new(&writer.lead, BEGIN);
         let key = Key::parse(&mut cursor).within(|| "the first key")?;
         let text = KeyText::new(&key.classname, &cursor.string()?, &cursor.string()?);
+        let named = cursor.pos() as u64;
+        if key.seek != BEGIN || h.nbytes_name != named {
+            return Err(Error::corrupt(format!(
+                "the header places the root directory {} bytes after the first key at byte {BEGIN}; the key says that \
+                 it is at byte {}, and ends with its names after {named} bytes",
+                h.nbytes_name, key.seek
+            )));
+        }
         let (used, older) = (InUse::default(), InUse::default());
         let last = (0, String::new());
         let mut survey = Survey { holdings, used, older, unknown: None, last, seen: HashSet::new() };
@@ -187,6 +205,7 @@ impl FileWriter {
             let header = file.bytes(0, BEGIN, Cause::Directory)?;
             writer.heads.insert(0, [header.as_slice(), &writer.lead, &root].concat());
         }
+        writer.check_apart()?;
         writer.name_records(&mut survey.used);
         survey.used.sort();
         survey.older.sort();
@@ -239,6 +258,14 @@ impl FileWriter {
         }
         let record = file.records(key.seek, key.total_bytes.into(), Cause::Directory)?;
         let mut c = Cursor::new(&record, key.seek);
+        let own = Key::parse(&mut c).within(|| "the record of the directory")?;
+        if !same_record(key, &own) {
+            return Err(Error::corrupt(format!(
+                "another record is at the place of the directory: the {} {} of {} bytes, at byte {} by its key",
+                own.classname, own.name, own.total_bytes, own.seek
+            ))
+            .at(key.seek));
+        }
         c.seek(usize::try_from(nbytes_name).map_err(|_| Error::corrupt("a name of that length"))?)?;
         let version = c.u16()?;
         let (created, _modified) = (c.u32()?, c.u32()?);
@@ -257,15 +284,25 @@ impl FileWriter {
         let head = record.get(nbytes_name as usize..).and_then(|rest| rest.get(..room)).unwrap_or_default();
         self.heads.insert(key.seek + nbytes_name, head.to_vec());
         self.directories.push(Directory {
-            keys: (seek_keys, nbytes_keys as usize),
+            keys: if seek_keys == 0 { (0, 0) } else { (seek_keys, nbytes_keys as usize) },
             room,
             changed: false,
             ..Directory::new(key.seek, parent, nbytes_name as usize, text, created, uuid)
         });
+        // ROOT writes no key list for an empty directory.
+        if seek_keys == 0 {
+            if !file.subdirectory(key)?.keys.is_empty() {
+                return Err(Error::unsupported(
+                    "the key list was lost: write the intact parts of the file to a new file (sapwood recover)",
+                ));
+            }
+            return Ok(id);
+        }
         let list = file.records(seek_keys, nbytes_keys.into(), Cause::Directory).within(|| "the key list")?;
         let mut c = Cursor::new(&list, seek_keys);
-        let own = Key::parse(&mut c).within(|| "the record of the key list")?;
-        c.seek(own.key_bytes.into())?;
+        let own =
+            list_key(&mut c, seek_keys, [key.seek, parent]).and_then(|own| whole(own, nbytes_keys.into()));
+        own.within(|| "the record of the key list")?;
         let count = c.count(Key::SMALLEST)?;
         let mut inner = Vec::new();
         let mut newest = HashSet::new();
@@ -321,8 +358,7 @@ impl FileWriter {
         let place = || "the record of the free segments";
         let record = file.records(seek, bytes as u64, Cause::Directory).within(place)?;
         let mut c = Cursor::new(&record, seek);
-        let key = Key::parse(&mut c).within(place)?;
-        c.seek(key.key_bytes.into())?;
+        list_key(&mut c, seek, [BEGIN; 2]).and_then(|key| whole(key, bytes as u64)).within(place)?;
         let mut count = 0;
         while c.remaining() >= 10 {
             let version = c.u16()?;
@@ -331,6 +367,9 @@ impl FileWriter {
             // ROOT fills the record with zeros if one of the segments was used for the record itself.
             if version == 0 {
                 break;
+            }
+            if version % 1000 != 1 {
+                return Err(c.corrupt(format!("a free segment of version {version}")).within(place()));
             }
             count += 1;
             let end = last.saturating_add(1);
@@ -400,19 +439,73 @@ impl FileWriter {
         known.places.into_iter().map(|(first, end, _)| (first, end)).collect()
     }
 
+    /// Whether the record of a key may be freed. If the file had the key when it was opened, the record at its place must
+    /// have the same.
+    pub(super) fn owns(&self, entry: &Entry) -> bool {
+        let (Some(before), Some(raw)) = (&self.before, &entry.raw) else { return true };
+        let listed = Key::parse(&mut Cursor::new(raw, 0)).ok();
+        listed.is_some_and(|key| record_key(before.as_ref(), &key).is_some_and(|own| same_record(&own, &key)))
+    }
+
+    /// Refuses a file in which a record that is freed or rewritten in place overlaps another one.
+    fn check_apart(&self) -> Result<()> {
+        let mut known = InUse::default();
+        self.name_records(&mut known);
+        known.sort();
+        let shared = known.shared();
+        let directories = self.directories.iter().skip(1).map(|directory| {
+            let end = directory.seek.saturating_add((directory.nbytes_name + directory.room) as u64);
+            (format!("the record of directory {}", directory.text.name), directory.seek, end)
+        });
+        for (name, first, end) in self.own_records().into_iter().chain(directories) {
+            let next = shared.partition_point(|(_, to)| *to <= first);
+            if let Some((from, to)) = shared.get(next).filter(|(from, _)| *from < end) {
+                return Err(Error::corrupt(format!(
+                    "{name} at bytes {first} to {} overlaps another record at bytes {from} to {}",
+                    end - 1,
+                    to - 1
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of the file itself: name, first byte, one past the last.
+    fn own_records(&self) -> Vec<(String, u64, u64)> {
+        let record =
+            |name: String, (seek, bytes): (u64, usize)| (name, seek, seek.saturating_add(bytes as u64));
+        let room = self.directories.first().map_or(0, |root| root.room);
+        let first = BEGIN as usize + self.lead.len() + room;
+        let mut own = vec![
+            record("the header with the root directory".to_owned(), (0, first)),
+            record("the streamer info".to_owned(), self.infos),
+            record("the list of free segments".to_owned(), self.segments),
+        ];
+        let lists = self.directories.iter();
+        own.extend(lists.map(|d| record(format!("the key list of directory {}", d.text.name), d.keys)));
+        own.retain(|(_, first, end)| first < end);
+        own
+    }
+
     fn name_records(&self, known: &mut InUse) {
-        let place = |seek: u64, bytes: usize| [(seek, seek.saturating_add(bytes as u64))];
-        let first = BEGIN.saturating_add(self.lead.len() as u64 + LEAST_ROOM);
-        known.add("the header with the root directory", [(0, first)]);
-        known.add("the streamer info", place(self.infos.0, self.infos.1));
-        known.add("the list of free segments", place(self.segments.0, self.segments.1));
+        for (name, first, end) in self.own_records() {
+            known.add(name, [(first, end)]);
+        }
         for directory in &self.directories {
-            let (seek, bytes) = directory.keys;
-            known.add(format!("the key list of directory {}", directory.text.name), place(seek, bytes));
             for Entry { text, numbers: n, .. } in &directory.entries {
-                known
-                    .add(format!("{};{} ({})", text.name, n.cycle, text.class), place(n.seek, n.total_bytes));
+                let end = n.seek.saturating_add(n.total_bytes as u64);
+                known.add(format!("{};{} ({})", text.name, n.cycle, text.class), [(n.seek, end)]);
             }
         }
     }
+}
+
+/// Returns a key if its record has this many bytes.
+fn whole(key: Key, bytes: u64) -> Result<Key> {
+    let found = u64::from(key.total_bytes);
+    if found == bytes {
+        return Ok(key);
+    }
+    let message = format!("another record is there: the length in its key is {found}, not {bytes}");
+    Err(Error::corrupt(message).at(key.seek))
 }
