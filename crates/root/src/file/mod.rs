@@ -356,7 +356,7 @@ fn list_key(c: &mut Cursor<'_>, seek: u64, directory: [u64; 2]) -> Result<Key> {
         }
     }
     if key.classname == kinds::BLOB {
-        return Err(Error::corrupt("another record is there: a part of an RNTuple").at(seek));
+        return Err(Error::corrupt("another record is there: one that no directory lists").at(seek));
     }
     Ok(key)
 }

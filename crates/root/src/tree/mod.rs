@@ -254,8 +254,9 @@ impl Tree {
     fn read_by(file: &Arc<RootFile>, key: &Key, describe: Describe) -> Result<Self> {
         let place = || format!("tree {};{} of {}", key.name, key.cycle, file.name());
         let origin = u64::from(key.key_bytes);
+        let classes = file.classes()?;
         let payload = file.object(key)?;
-        let tree = Self::decode_by(file, &file.classes()?, &key.classname, &payload, origin, describe);
+        let tree = Self::decode_by(file, &classes, &key.classname, &payload, origin, describe);
         Ok(Self { key: Some(key.clone()), ..tree.within(place)? })
     }
 
