@@ -232,7 +232,7 @@ def read_ahead(
     """Run jobs one after another in a background thread, each while the result of the previous one is in use.
 
     The first job, and the `on_demand` jobs after it, run on the calling thread when their results are requested.
-    `found` is called with each result before the next job starts. `is_last` tells of a result that no job follows.
+    `found` is called with each result before the next job starts. `is_last` returns whether a result is the last one.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn. If the system refuses

@@ -6,7 +6,7 @@ use crate::wire::{Cursor, grow};
 
 /// Number of looks at a directory while its writer may be writing it.
 const LOOKS: usize = 3;
-/// Bytes after the name of a directory that tell where its key list is.
+/// Bytes of a directory after its name, up to the end of the position of its key list, or more.
 const HEAD: u64 = 48;
 
 impl RootFile {

@@ -336,8 +336,8 @@ const MOST_KEPT: usize = 4;
 /// Maximum stored bytes of a description that is kept.
 const LARGEST_KEPT: usize = 256 << 10;
 
-/// Parses the key of a list of keys or free segments at byte `seek`. The key of another record is an error. Its class and
-/// name tell nothing: they are those of the program that wrote the list and of the path at that time. `directory` is where
+/// Parses the key of a list of keys or free segments at byte `seek`. The key of another record is an error. Class and
+/// name are not compared: they are those of the program that wrote the list and of the path at that time. `directory` is where
 /// the records of its directory and of the parent are: ROOT writes the former into the key, uproot the latter.
 fn list_key(c: &mut Cursor<'_>, seek: u64, directory: [u64; 2]) -> Result<Key> {
     let key = Key::parse(c)?;
