@@ -1,6 +1,6 @@
 //! Files that are written to while they are read.
 
-use super::{Directory, DirectoryHead, FIRST_READ, Header, Key, RootFile};
+use super::{Directory, DirectoryHead, FIRST_READ, Header, Key, RootFile, same_record};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{Cursor, grow};
 
@@ -37,7 +37,11 @@ impl RootFile {
             as_in_use(&mut bytes, key.total_bytes);
             Key::parse(&mut Cursor::new(&bytes, key.seek))
         });
-        if own.is_ok_and(|own| is_same(&own, key)) { Ok(()) } else { Err(self.replaced(key)) }
+        if own.is_ok_and(|own| same_record(&own, key) && own.name == key.name) {
+            Ok(())
+        } else {
+            Err(self.replaced(key))
+        }
     }
 
     /// Checks that the file is still the one that was opened, and that a table with this key is listed in its directory.
@@ -95,10 +99,4 @@ pub(super) fn as_in_use(record: &mut [u8], length: u32) {
     {
         *first = length.to_be_bytes();
     }
-}
-
-/// Whether two keys belong to the same record of the same object.
-fn is_same(one: &Key, other: &Key) -> bool {
-    let numbers = |key: &Key| (key.seek, key.total_bytes, key.object_bytes, key.key_bytes, key.cycle);
-    numbers(one) == numbers(other) && (&one.name, &one.classname) == (&other.name, &other.classname)
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
-use crate::file::{Key, RootFile, is_infos, kinds, list_key, record_key, same_record};
+use crate::file::{DirectoryHead, Key, RootFile, is_infos, kinds, list_key, record_key, same_record};
 use crate::wire::Cursor;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
@@ -267,13 +267,9 @@ impl FileWriter {
             .at(key.seek));
         }
         c.seek(usize::try_from(nbytes_name).map_err(|_| Error::corrupt("a name of that length"))?)?;
-        let version = c.u16()?;
-        let (created, _modified) = (c.u32()?, c.u32()?);
         // The length of the name is that with which the record was found, not the one in it, which may be damaged.
-        let (nbytes_keys, _nbytes_name) = (c.u32()?, c.u32()?);
-        let wide = version > 1000;
-        let mut position = || if wide { c.u64() } else { c.u32().map(u64::from) };
-        let (_, parent, seek_keys) = (position()?, position()?, position()?);
+        let DirectoryHead { version, created, nbytes_keys, seek_parent: parent, seek_keys, .. } =
+            DirectoryHead::parse(&mut c)?;
         let mut uuid = [0; 16];
         if version % 1000 > 1 {
             c.skip(2)?;
