@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
@@ -310,13 +310,15 @@ class Batches:
         first = int(np.searchsorted(order.edges, position, "right")) - 1
         opened = self._open = _Opened()
         convert = self._conversion()
-        jobs = (
-            partial(self._read, order, number, position, opened, convert) for number in range(first, len(order.windows))
-        )
+        jobs = (partial(self._read, order, number, position, opened) for number in range(first, len(order.windows)))
+        windows = read_ahead(jobs, _nothing)
+        if convert is not None:
+            # A thread converts a window while another one reads the next.
+            windows = read_ahead(self._conversions(windows, convert), _nothing)
         # The buffers of each window and batch serve again, until the end of the epoch.
         held = _native.HeldBuffers()
         try:
-            with closing(read_ahead(jobs, _nothing)) as windows:
+            with closing(windows):
                 for batch in islice(self._batches(windows, convert), max(0, len(self) - self._done)):
                     self._done += 1
                     yield batch
@@ -354,7 +356,22 @@ class Batches:
         """Close the files."""
         _close(self._open)
 
-    def _read(self, order: _Order, number: int, position: int, opened: _Opened, convert: _Conversion | None) -> _Window:
+    def _conversions(
+        self, windows: Generator[_Window, None, None], convert: _Conversion
+    ) -> Generator[Callable[[], _Window], None, None]:
+        """Return jobs that convert the whole batches of each window."""
+
+        def converted(window: _Window) -> _Window:
+            for place, (entries, batch) in enumerate(window):
+                if entries == self._size:
+                    window[place] = entries, convert(batch)
+            return window
+
+        with closing(windows):
+            for window in windows:
+                yield partial(converted, window)
+
+    def _read(self, order: _Order, number: int, position: int, opened: _Opened) -> _Window:
         """Read the clusters of a window, and mix and pad their rows; those from a position in the epoch on are used."""
         units = order.windows[number]
         groups: list[list[Slice]] = []
@@ -393,7 +410,7 @@ class Batches:
         for first, last in pairwise([*edges, length]):
             rows = _between(sources, offsets, first, last)
             # A loop takes whole batches without any work of its own.
-            window.append((last - first, self._batch([rows], convert) if last - first == self._size else rows))
+            window.append((last - first, self._batch([rows], None) if last - first == self._size else rows))
         return window
 
     def _data(self, groups: Sequence[Sequence[Slice]]) -> list[Column | None]:
