@@ -512,3 +512,43 @@ def test_an_answer_without_an_end(tmp_path: Path) -> None:
             sapwood.open(url, retries=0, deadline=0.2)
         assert time.monotonic() - start < 5
         server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("first", "piece", "error"),
+    [
+        (b"", b"1\r\nr\r\n", r"only \d+ bytes came in [12] s"),
+        (b"4\r\nroot\r\n0\r\n", b"T: x\r\n", r"only 4 bytes came in [12] s"),
+        (b"4\r\nroot\r\n", b"", "timeout: per read"),
+    ],
+    ids=["bytes", "trailers", "silence"],
+)
+def test_a_whole_file_that_comes_too_slowly(first: bytes, piece: bytes, error: str) -> None:
+    """A server that takes no ranges, and sends a few bytes a second, or none, without an end."""
+
+    class Slow(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            del format, args
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(first)
+                while not ended.wait(0.1):
+                    self.wfile.write(piece)
+
+    ended = threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Slow) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/f.root"
+        start = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match=error):
+            sapwood.open(url, retries=0, timeout=0.5)
+        assert time.monotonic() - start < 10
+        ended.set()
+        server.shutdown()

@@ -32,7 +32,8 @@ use crate::trace::Cause;
 use crate::x509;
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -375,7 +376,43 @@ impl Http {
             self.get_whole(way, length)?
         };
         let server = server_of(&response.get_uri().to_string());
-        copied(way, response, length).map_err(|fault| fault.at(&server))
+        self.watched(|received| copied(way, response, length, received)).map_err(|fault| fault.at(&server))
+    }
+
+    /// Does work that counts the bytes that it receives. If these arrive too slowly, the connection is closed, which ends
+    /// the work.
+    fn watched<T>(
+        &self,
+        work: impl FnOnce(&AtomicU64) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<T, Fault> {
+        let (begin, received, late) = (Instant::now(), AtomicU64::new(0), AtomicBool::new(false));
+        let watch = &|ended: Receiver<()>| {
+            loop {
+                let bytes = received.load(Ordering::Relaxed);
+                let patience = 2 * self.options.timeout + Duration::from_secs(bytes / SLOWEST);
+                let Some(left) = patience.checked_sub(begin.elapsed()) else { break };
+                if ended.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+            late.store(true, Ordering::Relaxed);
+            self.interrupt();
+        };
+        let result = thread::scope(|scope| {
+            let (end, ended) = mpsc::channel();
+            // If the system refuses a thread, the limit of the whole request counts.
+            let _watcher = thread::Builder::new().spawn_scoped(scope, move || watch(ended));
+            let result = work(&received);
+            drop(end);
+            result
+        });
+        // The end of a closed connection looks like that of a file without a length.
+        if late.load(Ordering::Relaxed) {
+            let bytes = received.load(Ordering::Relaxed);
+            let text = format!("only {bytes} bytes came in {} s", begin.elapsed().as_secs());
+            return Err(Fault::passing(Error::new(ErrorKind::TimedOut, text)));
+        }
+        result
     }
 
     /// Requests a whole file of this length, if it is known.
@@ -660,7 +697,12 @@ impl Http {
 }
 
 /// Copies the file in an answer to a temporary file. The answer that a range is not satisfiable means an empty file.
-fn copied(way: &Way, response: Response<Body>, length: Option<u64>) -> std::result::Result<Begun, Fault> {
+fn copied(
+    way: &Way,
+    response: Response<Body>,
+    length: Option<u64>,
+    received: &AtomicU64,
+) -> std::result::Result<Begun, Fault> {
     let mut file = source::temporary().map_err(Fault::lasting)?;
     let version = version_of(way, &response);
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
@@ -669,7 +711,8 @@ fn copied(way: &Way, response: Response<Body>, length: Option<u64>) -> std::resu
     let promised = promised(response.headers());
     let encoding = encoding_of(&response);
     let mut from = response.into_body().into_reader().take(length.unwrap_or(ENDLESS).saturating_add(1));
-    let copied = copy(&mut from, &mut file)?;
+    copy(&mut from, &mut file, received)?;
+    let copied = received.load(Ordering::Relaxed);
     if length.is_some_and(|length| length != copied) {
         return Err(Fault::passing(Error::new(ErrorKind::UnexpectedEof, "the connection was cut")));
     }

@@ -8,6 +8,7 @@ use crate::ledger::said;
 use crate::plan::Range;
 use crate::remote::{Fault, Version};
 use std::io::{Error, ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use ureq::http::{HeaderMap, Response, StatusCode};
 use ureq::{Body, ResponseExt};
@@ -55,19 +56,23 @@ pub(super) fn not_packed(encoding: Option<&str>, start: &[u8]) -> std::result::R
     )))
 }
 
-/// Copies all bytes, until the read is cancelled.
-pub(super) fn copy(from: &mut impl Read, to: &mut impl Write) -> std::result::Result<u64, Fault> {
-    let (mut piece, mut copied) = (vec![0; PIECE], 0);
+/// Copies all bytes, until the read is cancelled, and counts them in `copied` as they arrive.
+pub(super) fn copy(
+    from: &mut impl Read,
+    to: &mut impl Write,
+    copied: &AtomicU64,
+) -> std::result::Result<(), Fault> {
+    let mut piece = vec![0; PIECE];
     loop {
         if cancel::given_up() {
             return Err(Fault::lasting(Error::from(ErrorKind::Interrupted)));
         }
         let n = from.read(&mut piece).map_err(Fault::passing)?;
         if n == 0 {
-            return Ok(copied);
+            return Ok(());
         }
         to.write_all(piece.get(..n).unwrap_or_default()).map_err(Fault::lasting)?;
-        copied += n as u64;
+        copied.fetch_add(n as u64, Ordering::Relaxed);
     }
 }
 
