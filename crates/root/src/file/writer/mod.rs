@@ -428,7 +428,7 @@ impl FileWriter {
         let mut w = Writer::new(0);
         encode_key(&mut w, &text, &numbers)?;
         w.raw(&[0; DIRECTORY_BYTES]);
-        self.put(seek, &[w.bytes()])?;
+        self.put_new(seek, &[w.bytes()])?;
         let id = self.directories.len();
         let uuid = self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id));
         self.directories.push(Directory::new(seek, seek_parent, key_bytes, text.clone(), created, uuid));
@@ -596,7 +596,7 @@ impl FileWriter {
         let size = self.blob_key_bytes() + body.len();
         let seek = self.allocate(size);
         let key = self.blob_key(seek, body.len())?;
-        self.put(seek, &[&key, body])?;
+        self.put_new(seek, &[&key, body])?;
         Ok(((seek, seek + size as u64), seek + key.len() as u64))
     }
     /// Frees a record that no directory lists, from its first byte to its end, with the next commit.

@@ -78,6 +78,17 @@ impl FileWriter {
         }
         result.within(|| self.sink.name().to_owned())
     }
+    /// Writes a record at a new place. If this fails, the place becomes free with the next commit: a reader that searches
+    /// records could not go past it otherwise.
+    pub(super) fn put_new(&mut self, place: u64, parts: &[&[u8]]) -> Result<()> {
+        let result = self.put(place, parts);
+        if result.is_err() {
+            let bytes: usize = parts.iter().map(|part| part.len()).sum();
+            self.released.push((place, place + bytes as u64));
+        }
+        result
+    }
+
     /// Whether a record of up to that size may need 64-bit positions.
     pub(super) fn big(&self, size: u64) -> bool {
         self.end + size > START_BIG
@@ -127,15 +138,16 @@ impl FileWriter {
         let seek = self.allocate(total_bytes);
         if growing && total_bytes > 1024 && self.end == seek + total_bytes as u64 {
             let more = (total_bytes / 2).max(8) as u64;
+            self.put(self.end, &[&(-(more as i32)).to_be_bytes()])
+                .inspect_err(|_| self.released.push((seek, self.end)))?;
             self.free.insert(self.end, self.end + more);
-            self.put(self.end, &[&(-(more as i32)).to_be_bytes()])?;
             self.end += more;
         }
         let numbers =
             KeyNumbers { total_bytes, object_bytes: object.len(), datime, key_bytes, seek, ..*numbers };
         let mut w = Writer::new(0);
         encode_key(&mut w, text, &numbers)?;
-        self.put(seek, &[w.bytes(), body])?;
+        self.put_new(seek, &[w.bytes(), body])?;
         self.scratch = scratch;
         Ok(numbers)
     }
@@ -168,7 +180,7 @@ impl FileWriter {
             KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent, big };
         let mut key = Writer::new(0);
         encode_key(&mut key, &text, &numbers)?;
-        self.put(seek, &[key.bytes(), w.bytes()])?;
+        self.put_new(seek, &[key.bytes(), w.bytes()])?;
         if old.0 != 0 {
             self.released.push((old.0, old.0 + old.1 as u64));
         }
@@ -271,7 +283,7 @@ impl FileWriter {
             }
             count += 1;
         }
-        self.put(seek, &[w.bytes()])?;
+        self.put_new(seek, &[w.bytes()])?;
         self.segments = (seek, total_bytes);
         Ok(count)
     }

@@ -338,3 +338,29 @@ fn a_commit_that_fails_at_any_write_is_undone_or_says_in_which_state_the_file_is
         assert!(undone > 5 && states.contains("new"), "{undone} {states:?}");
     }
 }
+
+#[test]
+fn the_place_of_a_record_that_could_not_be_written_becomes_free() {
+    let sink = MemorySink::new();
+    let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+    file.write_object(0, "kept", "", &text_object("one")).unwrap();
+    file.commit().unwrap();
+    drop(file);
+    let source = open(&sink);
+    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    let failing = Box::new(Failing { sink: sink.clone(), left: 0, once: true });
+    let mut file = FileWriter::update(&source, failing, None, Options::default(), &held).unwrap();
+    file.write_object(0, "lost", "", &text_object(&"z".repeat(200))).unwrap_err();
+    file.write_object(0, "after", "", &text_object("two")).unwrap();
+    file.commit().unwrap();
+    assert_eq!(names(&open(&sink)), ["kept;1 TObjString", "after;1 TObjString"]);
+    // The records follow each other; the lengths of free places are negative.
+    let (bytes, mut place, mut free) = (sink.bytes().clone(), BEGIN as usize, Vec::new());
+    while let Some(word) = bytes.get(place..place + 4) {
+        let length = i32::from_be_bytes(word.try_into().unwrap());
+        assert_ne!(length, 0, "byte {place}");
+        free.extend((length < 0).then_some(length));
+        place += length.unsigned_abs() as usize;
+    }
+    assert!(free.iter().any(|length| *length <= -200), "{free:?}");
+}
