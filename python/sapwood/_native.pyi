@@ -123,6 +123,8 @@ class File:
         """Return whether a class that the file describes has a member that is, or contains, a set or a map."""
     def classes(self) -> list[tuple[str, int, int, list[dict[str, Any]]]]:
         """List the classes with their members: name, version, checksum, and the members of each `TStreamerElement`."""
+    def verify_classes(self) -> None:
+        """Raise `CorruptError` if the file describes a class of ROOT, in a known version, with other members."""
     def counters(self) -> dict[str, int]:
         """Return the counters of the reads from this file so far, under the names of `counters`."""
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import uproot
 
 import sapwood
 from sapwood.errors import ArgumentError, CorruptError, NotFoundError, UnsupportedError
+from sapwood.tools.checking import check
 
 
 @pytest.fixture(params=["sapwood", "uproot"])
@@ -730,3 +732,51 @@ def test_the_classes_of_written_files_have_uproots_path() -> None:
     assert writable.recreate is sapwood.recreate
     assert writable.WritableTree.extend.__doc__
     assert writable.WritableNTuple is sapwood.writing.WritableNTuple
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [(b"fBranches", b"fBranchez"), (b"fEntries", b"fEntrieS"), (b"fName", b"fname"), (b"TAttMarker", b"TAutMarker")],
+)
+def test_a_damaged_description_of_a_class_of_root(tmp_path: Path, name: bytes, other: bytes) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"x": np.arange(100), "y": np.arange(100.0)})
+    data = path.read_bytes()
+    place = data.index(b"StreamerInfo")
+    damaged = data[:place] + data[place:].replace(bytes([len(name)]) + name, bytes([len(name)]) + other)
+    assert damaged != data
+    path.write_bytes(damaged)
+    # ROOT reads its classes by its own descriptions, too.
+    with sapwood.open(path) as file:
+        assert file["t"].keys() == ["x", "y"]
+        assert file["t/x"].array().tolist() == list(range(100))
+    assert [one.code for one in check(str(path))] == ["streamer-info"]
+    with pytest.raises(CorruptError, match=r"the streamer info is damaged: the class T\w+ of ROOT has other members"):
+        sapwood.update(path)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("name", [b"fBranches", b"fEntries"])
+def test_a_damaged_description_of_an_old_class_of_root(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file.mktree("t", {"x": np.arange(100)})
+    with sapwood.open(path) as file:
+        key = file.key("t")
+    data = bytearray(path.read_bytes())
+    # Another version of the class, of which only the file has a description.
+    infos = data.index(b"StreamerInfo")
+    found = re.compile(rb"\x05TTree\x00....\x00\x00\x00\x14", re.DOTALL).search(data, infos)
+    assert found is not None
+    version = found.end() - 4
+    for at, size in ((key.fSeekKey + key.fKeylen + 4, 2), (version, 4)):
+        assert data[at : at + size] == (20).to_bytes(size, "big")
+        data[at : at + size] = (19).to_bytes(size, "big")
+    path.write_bytes(data)
+    with sapwood.open(path) as file:
+        assert file["t/x"].array().tolist() == list(range(100))
+    path.write_bytes(data[:infos] + data[infos:].replace(name, name[:-1] + b"Z"))
+    missing = f"is described without its member {name.decode()}"
+    with sapwood.open(path) as file, pytest.raises(CorruptError, match=missing):
+        file["t"].keys()

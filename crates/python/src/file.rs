@@ -183,6 +183,9 @@ impl PyFile {
         let classes = with_file(py, &self.file, || self.file.classes())?;
         objects::describe(py, &classes)
     }
+    fn verify_classes(&self, py: Python<'_>) -> PyResult<()> {
+        with_file(py, &self.file, || self.file.classes()?.verify())
+    }
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         snapshot(py, self.file.source().counters())
     }

@@ -330,6 +330,7 @@ class _Check:
         self._used.append((seek, seek + size, "the streamer info", False))
         try:
             self._native.classes()
+            self._native.verify_classes()
         except SapwoodError as error:
             yield Finding("streamer-info", "", one_line(error), seek)
 

@@ -138,6 +138,35 @@ pub struct StreamerInfo {
     pub elements: Vec<Element>,
 }
 
+impl StreamerInfo {
+    /// Whether another description has the same bases and members, of types that are streamed in the same way. Versions of
+    /// ROOT and other writers describe some types differently: counters as plain integers, `bool` as a byte.
+    fn streams_like(&self, other: &Self) -> bool {
+        let number = |e: &Element| match e.kind % 20 {
+            6 => 3,
+            15 => 13,
+            18 => 11,
+            kind => kind,
+        };
+        let like = |a: &Element, b: &Element| {
+            let numbers = matches!(a.class, ElementClass::BasicType | ElementClass::BasicPointer);
+            let objects = matches!(
+                a.class,
+                ElementClass::Object
+                    | ElementClass::ObjectAny
+                    | ElementClass::ObjectPointer
+                    | ElementClass::ObjectAnyPointer
+            );
+            (a.class, &a.name, a.array_length, &a.count_name)
+                == (b.class, &b.name, b.array_length, &b.count_name)
+                && (!numbers || number(a) == number(b))
+                && (!objects || a.typename == b.typename)
+        };
+        self.elements.len() == other.elements.len()
+            && self.elements.iter().zip(&other.elements).all(|(a, b)| like(a, b))
+    }
+}
+
 /// All classes of a file, every version.
 #[derive(Debug, Default, PartialEq)]
 pub struct Classes {
@@ -146,6 +175,8 @@ pub struct Classes {
     /// Indices of `std::pair` classes, by type.
     pairs: HashMap<Cpp, usize>,
     enumerations: HashMap<String, Enumeration>,
+    /// A class of ROOT that the file describes with other members than ROOT has in this version, if there is one.
+    damaged: Option<Name>,
 }
 
 /// How many classes are searched for those of one template, and how many of these and of their members are compared.
@@ -204,8 +235,27 @@ impl Classes {
     /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
     pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
         let mut reader = InfoReader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
-        let infos = reader.list()?;
-        Self::new(infos)
+        let (mut infos, mut damaged) = (reader.list()?, None);
+        // Like ROOT, read its classes by its own descriptions.
+        for info in &mut infos {
+            if let Some(own) = super::builtin::classes().find(&info.name, info.version)
+                && !own.streams_like(info)
+            {
+                damaged = Some(info.name.clone());
+                *info = StreamerInfo::clone(own);
+            }
+        }
+        Ok(Self { damaged, ..Self::new(infos)? })
+    }
+
+    /// Returns an error if the file describes a class of ROOT with other members than ROOT has in this version.
+    pub fn verify(&self) -> Result<()> {
+        match &self.damaged {
+            None => Ok(()),
+            Some(name) => Err(Error::corrupt(format!(
+                "the streamer info is damaged: the class {name} of ROOT has other members in this version"
+            ))),
+        }
     }
 
     /// Iterates over all infos in the order of the file.

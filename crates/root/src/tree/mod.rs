@@ -308,6 +308,7 @@ impl Tree {
         let members = ["fEntries", "fAutoFlush", "fClusterRangeEnd", "fClusterSize", "fAliases"];
         complete(object, &members)?;
         let known = branches.is_some();
+        described(object, if known { &["fEntries"] } else { &["fEntries", "fBranches"] })?;
         let mut branches = branches.unwrap_or_default();
         if !known {
             let mut added = HashSet::new();
@@ -550,6 +551,16 @@ fn unsigned(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }
 
+/// Returns an error if the description of a class names none of its members like this.
+fn described(object: &Object, members: &[&str]) -> Result<()> {
+    match members.iter().find(|member| object.get(member).is_none()) {
+        Some(member) => {
+            Err(Error::corrupt(format!("{} is described without its member {member}", object.class)))
+        }
+        None => Ok(()),
+    }
+}
+
 fn tree_entries(object: &Object) -> Result<u64> {
     let entries = match object.get("fEntries") {
         // Old versions stored counts as doubles.
@@ -579,6 +590,7 @@ fn add_branch(
     }
     let members = ["fEntries", "fBaskets", "fBasketEntry", "fBasketBytes", "fBasketSeek", "fWriteBasket"];
     complete(object, &members).within(place)?;
+    described(object, &["fName", "fEntries", "fLeaves", "fBasketSeek"]).within(place)?;
     let leaves = parts(object, "fLeaves").and_then(|found| found.into_iter().map(leaf).collect());
     let leaves: Vec<Leaf> = leaves.within(place)?;
     let is_element = object.get("fClassName").is_some();
@@ -750,7 +762,9 @@ mod tests {
         let items = below.iter().map(|&branch| Value::Object(branch.clone().into())).collect();
         let members = vec![(ITEMS.into(), Value::List(items))];
         let list = Object { class: "TObjArray".into(), members, ..Object::default() };
-        let members = vec![("fBranches".into(), Value::Object(list.into()))];
+        let mut members = vec![("fBranches".into(), Value::Object(list.into()))];
+        members
+            .extend(["fName", "fEntries", "fLeaves", "fBasketSeek"].map(|name| (name.into(), Value::Null)));
         Arc::new(Object { class: "TBranch".into(), reference, members, ..Object::default() })
     }
 
