@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import resource
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +13,28 @@ from sapwood.errors import LimitError, SapwoodWarning, stacklevel
 REFUSED = "the system refuses to start another thread: raise the limit of processes (ulimit -u), or use fewer threads"
 
 
-def is_refusal(error: RuntimeError) -> bool:
+_ROOM = 4 << 20
+"""Bytes of memory, beside its stack, that must be left for a thread to begin."""
+_STACK = 8 << 20
+"""Bytes of a stack if they are not limited."""
+
+
+def _is_refusal(error: RuntimeError) -> bool:
     """Return whether an error of Python says that the system does not start a thread."""
     return "start new thread" in str(error)
+
+
+def _check_room() -> None:
+    """Raise the error of Python for a thread that cannot be started if memory is too scarce for one.
+
+    Python waits for ever for a thread that got a stack, but no memory for its first objects.
+    """
+    stack = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+    length = (stack if stack > 0 else _STACK) + _ROOM
+    try:
+        mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError as error:
+        raise RuntimeError("can't start new thread") from error
 
 
 def start_thread(thread: threading.Thread) -> None:
@@ -25,9 +46,10 @@ def start_thread(thread: threading.Thread) -> None:
         The system refuses it.
     """
     try:
+        _check_room()
         thread.start()
     except RuntimeError as error:
-        if not is_refusal(error):
+        if not _is_refusal(error):
             raise
         raise LimitError(REFUSED) from error
 
@@ -45,9 +67,11 @@ class Pool(ThreadPoolExecutor):
     def _adjust_thread_count(self) -> None:
         # Without this private method of `concurrent.futures`, the error of Python would leave `submit`.
         try:
+            if len(self._threads) < self._max_workers:
+                _check_room()
             super()._adjust_thread_count()
         except RuntimeError as error:
-            if not is_refusal(error):
+            if not _is_refusal(error):
                 raise
             started = len(self._threads)
             if not started:

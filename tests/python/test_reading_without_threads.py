@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood
+import sapwood.threads
 from sapwood import train
 from sapwood.errors import LimitError, SapwoodWarning
 from sapwood.table.steps import read_ahead
@@ -62,6 +63,16 @@ def test_steps_and_batches(path: str, allow: Callable[[int], None]) -> None:
     assert np.concatenate([one["x"] for one in batches]).tolist() == list(range(N))
     # A single step needs no thread.
     assert sapwood.dataset(path).to_table()["x"].to_pylist() == list(range(N))
+
+
+def test_memory_that_is_too_scarce_for_a_thread(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python would wait for ever for a thread that has no memory to begin.
+    monkeypatch.setattr(sapwood.threads, "_ROOM", 1 << 60)
+    with pytest.warns(SapwoodWarning, match="refuses to start another thread"):
+        steps = list(sapwood.iterate(path, step_size=7))
+    assert [one.x[0] for one in steps] == list(range(0, N, 7))
+    with pytest.raises(LimitError, match="refuses to start another thread"):
+        start_thread(threading.Thread())
 
 
 def test_jobs_without_a_thread_run_when_they_are_requested(allow: Callable[[int], None]) -> None:

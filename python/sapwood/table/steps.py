@@ -238,27 +238,22 @@ def read_ahead(
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn. If the system refuses
     to start a thread, jobs run when their results are requested.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from sapwood import _native
+    from sapwood.threads import Pool, warn_of_fewer
 
     def run() -> list[T]:
         job = next(jobs, None)
         return [] if job is None else [job()]
 
     process, stop = os.getpid(), _native.Stop()
-    pool, threaded = ThreadPoolExecutor(1, "sapwood-read-ahead"), True
+    pool, threaded = Pool(1, "sapwood-read-ahead"), True
 
     def order() -> Future[list[T]] | None:
         """Start the next job; None if it runs when its result is requested."""
         nonlocal threaded
         try:
             return pool.submit(stop.call, run) if threaded else None
-        except RuntimeError as error:
-            from sapwood.threads import is_refusal, warn_of_fewer
-
-            if not is_refusal(error):
-                raise
+        except LimitError:
             # The pool keeps the job, but has no thread to run it.
             threaded = False
             warn_of_fewer("each step is read when it is requested")
