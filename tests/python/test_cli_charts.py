@@ -318,6 +318,13 @@ def test_points_of_profiles_have_the_errors_of_their_means_and_empty_bins_have_n
     assert charts_of("p", histogram, Plot(y="GeV"))[0].y_label == "GeV"  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_a_profile_without_entries() -> None:
+    (chart,) = charts_of("p", hist.Hist.new.Reg(3, 0, 3).Mean())
+    assert isinstance(chart, Chart)
+    assert drawn(chart).count("<circle") == 0
+    assert "<svg" in figure(chart, "p")
+
+
 def test_maps_of_means_show_a_mean_of_zero_and_leave_empty_cells_out() -> None:
     from sapwood.show.svg import _pixels
 

@@ -186,7 +186,7 @@ def _vertical(chart: Chart, *, log: bool) -> Scale:
         low = max(float(positive.min()) / 2, top * _DEEPEST)
         return Scale(low, max(top * (top / low) ** 0.08, low * 10), HEIGHT - BOTTOM, TOP, log=True)
     low = min(0.0, float(bottoms.min())) if len(bottoms) else 0.0
-    if chart.points and low == 0 and float(bottoms.min()) > 0.5 * top:
+    if chart.points and len(bottoms) and low == 0 and float(bottoms.min()) > 0.5 * top:
         low = float(bottoms.min()) - 0.3 * (top - float(bottoms.min()))  # means far from zero
     low, top = limits(low, top)
     return Scale(low * 1.05 if low < 0 else low, top + 0.08 * (top - low), HEIGHT - BOTTOM, TOP)
