@@ -26,7 +26,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"aliases": "x"}, {"filter_branch": "x"}, {"entry_start": 0.5}, {"entry_stop": "1"}], ids=str
+    "wrong",
+    [{"aliases": "x"}, {"aliases": {1: 2}}, {"filter_branch": "x"}, {"entry_start": 0.5}, {"entry_stop": "1"}],
+    ids=str,
 )
 def test_an_argument_of_the_wrong_kind_is_named(path: Path, wrong: dict[str, Any]) -> None:
     (name,) = wrong

@@ -141,7 +141,13 @@ def read_as(
         from sapwood.interpretation.numerical import AsDtype
 
         # Stored numbers are big-endian, whatever the byte order of the given type.
-        interpretation = AsDtype(np.dtype(interpretation).newbyteorder(">"))
+        try:
+            dtype = np.dtype(interpretation)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{interpretation!r} is not a type of NumPy: {error}") from None
+        if not dtype.itemsize:
+            raise ArgumentError(f"{branch.object_path} cannot be read as {interpretation!r}, which has no bytes")
+        interpretation = AsDtype(dtype.newbyteorder(">"))
     if not hasattr(interpretation, "basket_array"):
         raise ArgumentError(
             f"{branch.object_path} cannot be read as {interpretation!r}: bytes cannot be read in that way"

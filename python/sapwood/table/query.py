@@ -143,6 +143,9 @@ class Query:
         self._language = language or Language(corrections=corrections)
         if aliases is not None:
             check_kind("aliases", aliases, Mapping, "a dict of names and expressions")
+            for item in aliases.items():
+                for part in item:
+                    check_kind("a name or expression in aliases", part, str, "a text")
         check_filter(source, filter_field)
         self._given_aliases: dict[str, str] = {**source.table.aliases, **(aliases or {})}
         self._stored_aliases = source.table.aliases.keys() - (aliases or {}).keys()
