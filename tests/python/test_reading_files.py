@@ -71,6 +71,21 @@ def test_a_version_below_zero_is_that_of_a_small_file(tmp_path: Path) -> None:
         assert file["t"]["x"].array().tolist() == [1, 2, 3]
 
 
+def test_pages_of_rntuples_are_no_keys_of_a_file_without_a_list_of_keys(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("n", {"x": np.arange(100)})
+    data = bytearray(path.read_bytes())
+    names = struct.unpack_from(">i", data, 28)[0]
+    data[100 + names + 26 : 100 + names + 30] = bytes(4)  # the place of the list
+    path.write_bytes(data)
+    with pytest.warns(sapwood.SapwoodWarning, match="keys of / was lost"):
+        file = sapwood.open(path)
+    with file:
+        assert file.keys() == ["n;1"]
+        assert file["n/x"].array().tolist() == list(range(100))
+
+
 def test_an_empty_directory_without_a_list_of_keys_has_lost_nothing(tmp_path: Path) -> None:
     with sapwood.recreate(path := tmp_path / "empty.root") as file:
         file.mkdir("folder")

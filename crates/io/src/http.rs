@@ -84,9 +84,10 @@ pub fn open(
 ) -> Result<Arc<dyn Source>> {
     let Some(name) = urls.first() else { return Err(Error::new(ErrorKind::InvalidInput, "no URL")) };
     let first = Range { offset: 0, length: FIRST };
-    let agent = agent(settings, options);
     let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
+        // An attempt that took too long has closed its connections.
+        let agent = agent(settings, options);
         let (mut passing, mut pause, mut most, mut again) = (false, None, 0, false);
         for (at, url) in urls.iter().enumerate() {
             let http = Http {

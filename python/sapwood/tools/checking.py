@@ -46,6 +46,7 @@ CODES: dict[str, tuple[str, str]] = {
         "A free segment does not begin with its negative length, which is read only if the key list is lost.",
     ),
     "streamer-info": ("error", "The streamer info cannot be read."),
+    "streamer-info-members": ("warning", "The streamer info describes a class of trees with other members than ROOT has."),
     "object": ("error", "An object cannot be decompressed or decoded (deep)."),
     "class-unknown": ("info", "An object, or a part of it, is of a class that sapwood cannot decode (deep)."),
     "tree": ("error", "The description of a tree cannot be read."),
@@ -330,9 +331,13 @@ class _Check:
         self._used.append((seek, seek + size, "the streamer info", False))
         try:
             self._native.classes()
-            self._native.verify_classes()
         except SapwoodError as error:
             yield Finding("streamer-info", "", one_line(error), seek)
+            return
+        try:
+            self._native.verify_classes()
+        except SapwoodError as error:
+            yield Finding("streamer-info-members", "", one_line(error), seek)
 
     def _directory(self, prefix: str, directory: _native.Directory, place: int) -> Iterator[Finding]:
         names: dict[str, int] = {}

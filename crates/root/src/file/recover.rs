@@ -1,6 +1,6 @@
 //! Recovers the keys of directories whose key list was never written, from the records of the file.
 
-use super::{BEHIND_KEY, Key, RootFile};
+use super::{BEHIND_KEY, Key, RootFile, kinds};
 use crate::error::Result;
 use crate::wire::Cursor;
 use sapwood_io::Cause;
@@ -62,7 +62,7 @@ pub(super) fn keys(file: &RootFile) -> Result<Found> {
         let mut c = Cursor::new(&window, pos);
         let Ok(key) = Key::parse(&mut c) else { break };
         let whole = pos.saturating_add(u64::from(key.total_bytes)) <= size;
-        let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree");
+        let is_object = !matches!(key.classname.as_str(), "TBasket" | "TFile" | "" | "TFree" | kinds::BLOB);
         // The key lists of directories have the directory's class: a list has a count where a directory has its
         // version.
         let counted = key.classname.starts_with("TDirectory")

@@ -140,16 +140,24 @@ pub struct StreamerInfo {
 
 impl StreamerInfo {
     /// Whether another description has the same bases and members, of types that are streamed in the same way. Versions of
-    /// ROOT and other writers describe some types differently: counters as plain integers, `bool` as a byte.
+    /// ROOT and other writers describe some types differently: counters as plain integers, `bool` as a byte, and `long`
+    /// as `long long`.
     fn streams_like(&self, other: &Self) -> bool {
-        let number = |e: &Element| match e.kind % 20 {
+        let plain = |kind: i32| match kind {
             6 => 3,
             15 => 13,
+            16 => 4,
+            17 => 14,
             18 => 11,
             kind => kind,
         };
+        let number = |e: &Element| match e.class {
+            ElementClass::Base => 0,
+            ElementClass::BasicType => plain(e.kind % 20),
+            ElementClass::BasicPointer => e.kind / 20 * 20 + plain(e.kind % 20),
+            _ => e.kind,
+        };
         let like = |a: &Element, b: &Element| {
-            let numbers = matches!(a.class, ElementClass::BasicType | ElementClass::BasicPointer);
             let objects = matches!(
                 a.class,
                 ElementClass::Object
@@ -157,9 +165,8 @@ impl StreamerInfo {
                     | ElementClass::ObjectPointer
                     | ElementClass::ObjectAnyPointer
             );
-            (a.class, &a.name, a.array_length, &a.count_name)
-                == (b.class, &b.name, b.array_length, &b.count_name)
-                && (!numbers || number(a) == number(b))
+            (a.class, &a.name, number(a), a.array_length, &a.count_name)
+                == (b.class, &b.name, number(b), b.array_length, &b.count_name)
                 && (!objects || a.typename == b.typename)
         };
         self.elements.len() == other.elements.len()
@@ -175,8 +182,8 @@ pub struct Classes {
     /// Indices of `std::pair` classes, by type.
     pairs: HashMap<Cpp, usize>,
     enumerations: HashMap<String, Enumeration>,
-    /// A class of ROOT that the file describes with other members than ROOT has in this version, if there is one.
-    damaged: Option<Name>,
+    /// A class of trees that the file describes with other members than ROOT has in this version, if there is one.
+    unlike: Option<Name>,
 }
 
 /// How many classes are searched for those of one template, and how many of these and of their members are compared.
@@ -235,25 +242,25 @@ impl Classes {
     /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
     pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
         let mut reader = InfoReader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
-        let (mut infos, mut damaged) = (reader.list()?, None);
-        // Like ROOT, read its classes by its own descriptions.
-        for info in &mut infos {
+        let (mut infos, mut unlike) = (reader.list()?, None);
+        // Like ROOT, read the classes of trees by its own descriptions.
+        for info in infos.iter_mut().filter(|info| super::special::is_of_trees(&info.name)) {
             if let Some(own) = super::builtin::classes().find(&info.name, info.version)
                 && !own.streams_like(info)
             {
-                damaged = Some(info.name.clone());
+                unlike = Some(info.name.clone());
                 *info = StreamerInfo::clone(own);
             }
         }
-        Ok(Self { damaged, ..Self::new(infos)? })
+        Ok(Self { unlike, ..Self::new(infos)? })
     }
 
-    /// Returns an error if the file describes a class of ROOT with other members than ROOT has in this version.
+    /// Returns an error if the file describes a class of trees with other members than ROOT has in this version.
     pub fn verify(&self) -> Result<()> {
-        match &self.damaged {
+        match &self.unlike {
             None => Ok(()),
             Some(name) => Err(Error::corrupt(format!(
-                "the streamer info is damaged: the class {name} of ROOT has other members in this version"
+                "it describes {name} with other members than ROOT has in this version"
             ))),
         }
     }

@@ -20,6 +20,12 @@ const BYPASS_BEFORE_4: u32 = 1 << 14;
 /// The class of an index of the entries of a table.
 pub(super) const INDEX: &str = "TTreeIndex";
 
+/// Whether a tree is described by objects of this class.
+pub(super) fn is_of_trees(class: &str) -> bool {
+    let named = ["TObject", "TNamed", "TAttLine", "TAttFill", "TAttMarker", "TTree", "TRefTable"];
+    named.contains(&class) || class.starts_with("TBranch") || class.starts_with("TLeaf")
+}
+
 /// Sets a member by name.
 fn put(object: &mut Object, name: impl Into<Name>, value: Value) {
     object.members.push((name.into(), value));

@@ -167,7 +167,6 @@ impl FileWriter {
             ..Self::empty(sink, Options { compression, ..options })
         };
         let classes = file.classes()?;
-        classes.verify()?;
         writer.described = classes.iter().cloned().collect();
         if h.seek_info == 0 {
             writer.infos_changed = true;
