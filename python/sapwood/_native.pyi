@@ -124,7 +124,7 @@ class File:
     def classes(self) -> list[tuple[str, int, int, list[dict[str, Any]]]]:
         """List the classes with their members: name, version, checksum, and the members of each `TStreamerElement`."""
     def verify_classes(self) -> None:
-        """Raise `CorruptError` if the file describes a class of trees with other members than ROOT has in this version."""
+        """Raise `CorruptError` if the file describes a class of trees with other members than ROOT in this version."""
     def counters(self) -> dict[str, int]:
         """Return the counters of the reads from this file so far, under the names of `counters`."""
     def close(self) -> None:

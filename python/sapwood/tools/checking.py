@@ -46,7 +46,7 @@ CODES: dict[str, tuple[str, str]] = {
         "A free segment does not begin with its negative length, which is read only if the key list is lost.",
     ),
     "streamer-info": ("error", "The streamer info cannot be read."),
-    "streamer-info-members": ("warning", "The streamer info describes a class of trees with other members than ROOT has."),
+    "streamer-info-members": ("warning", "A class of trees is described with other members than ROOT has."),
     "object": ("error", "An object cannot be decompressed or decoded (deep)."),
     "class-unknown": ("info", "An object, or a part of it, is of a class that sapwood cannot decode (deep)."),
     "tree": ("error", "The description of a tree cannot be read."),
