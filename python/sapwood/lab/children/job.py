@@ -34,7 +34,7 @@ HISTOGRAMS = 20
 CHUNK, FAR_CHUNK, RANDOM_CHUNK, UNPACKED = 1 << 20, 1 << 23, 1 << 16, 7 << 20
 IMPORTED = (
     "awkward", "numpy.ma", "sapwood.files.file", "sapwood.files.many", "sapwood.files.tree",
-    "sapwood.table.dataset", "sapwood.table.scan", "sapwood.table.libraries",
+    "sapwood.table.dataset", "sapwood.table.scan", "sapwood.table.libraries", "sapwood.threads",
 )  # fmt: skip
 """Modules that reading imports at first use; a study imports them before it measures."""
 _ALONE = 0.9  # from this share of the work, the first thread counts as doing all of it
