@@ -27,7 +27,7 @@ def _is_refusal(error: RuntimeError) -> bool:
 def _check_room() -> None:
     """Raise the error of Python for a thread that cannot be started if memory is too scarce for one.
 
-    Python waits for ever for a thread that got a stack, but no memory for its first objects.
+    Without this check, Python waits without end for a thread that has a stack, but no memory for its first objects.
     """
     stack = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
     length = (stack if stack > 0 else _STACK) + _ROOM

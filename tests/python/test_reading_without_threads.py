@@ -66,7 +66,7 @@ def test_steps_and_batches(path: str, allow: Callable[[int], None]) -> None:
 
 
 def test_memory_that_is_too_scarce_for_a_thread(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Python would wait for ever for a thread that has no memory to begin.
+    # Python would wait without end for a thread that has no memory to begin.
     monkeypatch.setattr(sapwood.threads, "_ROOM", 1 << 60)
     with pytest.warns(SapwoodWarning, match="refuses to start another thread"):
         steps = list(sapwood.iterate(path, step_size=7))
