@@ -220,7 +220,7 @@ bench-analysis: build oracle-venv ## queries end to end, against RDataFrame and 
 	  --queries "Q1,Q2,Q3,Q4,Q5,Q6,Q7,Q8,muon pairs"
 	for file in $(NANOAOD); do $(BIN)/python benches/analysis.py --oracle $(ORACLE_PYTHON) --keep --file $$file; done
 
-bench-frames: build ## lazy tables in DuckDB and Polars against Parquet and polars-root, index, cache, batches (five minutes)
+bench-frames: build ## lazy tables in DuckDB and Polars against Parquet and polars-root, index, cache, batches (fifteen minutes)
 	$(PIP) --group rivals
 	$(BIN)/python benches/frames.py --keep
 

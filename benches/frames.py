@@ -13,7 +13,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -350,21 +350,29 @@ class Figures:
         both = {kind: _median(times, kind) / _median(other, kind) for kind in ("wall", "processor")}
         self.add(part, what, both[clock], bound, clock=clock, both=both, times=times, other=other, **more)
 
-    def pairs(self, what: str, plain: Callable[[], Any], indexed: Callable[[], Any], count: int, bound: float) -> None:
-        """Keep the median ratio of pairs, which shows differences of one percent; the pairs' order alternates."""
+    def pairs(self, what: str, works: Sequence[Sequence[Callable[[], Any]]], count: int, bound: float) -> None:
+        """Keep the median ratio of pairs without and with an index, and its standard error.
+
+        The pairs take turns, and so does their order.
+        """
         times: list[list[dict[str, float]]] = [[], []]
         for number in range(count):
             order = (0, 1) if number % 2 else (1, 0)
-            for place, (found,) in zip(order, timed(1, *((plain, indexed)[one] for one in order)), strict=True):
+            pair = works[number // 2 % len(works)]
+            for place, (found,) in zip(order, timed(1, *(pair[one] for one in order)), strict=True):
                 times[place].append(found)
-        both = {
-            kind: statistics.median(b[kind] / a[kind] for a, b in zip(*times, strict=True))
-            for kind in ("wall", "processor")
-        }
+        ratios = {kind: [b[kind] / a[kind] for a, b in zip(*times, strict=True)] for kind in ("wall", "processor")}
+        both = {kind: statistics.median(found) for kind, found in ratios.items()}
         self.add(
             "Index", what, both["processor"], bound, clock="processor", both=both, pairs=count, times=times[1],
-            other=times[0],
+            other=times[0], error=_error_of_median(ratios["processor"]),
         )  # fmt: skip
+
+
+def _error_of_median(values: Sequence[float]) -> float:
+    """Return the standard error of a median, from the medians of 400 samples of the values (bootstrap)."""
+    samples = np.random.default_rng(1).choice(values, (400, len(values)))
+    return float(np.median(samples, axis=1).std())
 
 
 def _median(times: Iterable[dict[str, float]], clock: str) -> float:
@@ -413,7 +421,7 @@ def write_all(figures: Figures, folder: Path, data: dict[str, Any]) -> None:
     for form in FORMS.values():
         plain, indexed = (lambda f=form, i=index: write(folder, data, i, f) for index in (False, True))
         timed(1, plain, indexed)
-        figures.pairs(f"writing a {form} with an index ÷ without", plain, indexed, 61, 1.03)
+        figures.pairs(f"writing a {form} with an index ÷ without", [(plain, indexed)], 61, 1.03)
     table = pa.table({key: ak.to_arrow(values, extensionarray=False) for key, values in data.items()})
     pq.write_table(
         table, folder / "events.parquet", compression="zstd", compression_level=3, row_group_size=CLUSTER
@@ -431,6 +439,10 @@ def rival_queries(path: Path) -> dict[str, pl.LazyFrame]:
 
     with mock.patch.object(uproot, "open", partial(uproot.open, array_cache=None)):
         return polars_queries(polars_root.scan_root(str(path), "Events"))
+
+
+_LEAST = 0.5
+"""Seconds for which each query runs at least: the times of a few short runs vary by a third."""
 
 
 def measure_queries(figures: Figures, folder: Path, data: dict[str, Any]) -> None:
@@ -465,7 +477,8 @@ def measure_queries(figures: Figures, folder: Path, data: dict[str, Any]) -> Non
                 read, names = used(ways["ours"])
                 if names != NEEDS[name]:
                     raise AssertionError(f"{engine} over {form}: {name} reads {names}, but needs {NEEDS[name]}")
-                times = dict(zip(ways, timed(figures.repeats, *ways.values()), strict=True))
+                rounds = max(figures.repeats, round(_LEAST / timed(1, ways["ours"])[0][0]["wall"]))
+                times = dict(zip(ways, timed(rounds, *ways.values()), strict=True))
                 figures.ratio(
                     f"{engine}, {form}", f"{name} ÷ Parquet", times["ours"], times["Parquet"], 1.3, share=read / size
                 )
@@ -475,9 +488,9 @@ def measure_queries(figures: Figures, folder: Path, data: dict[str, Any]) -> Non
                     )
 
 
-def write_sorted(folder: Path, entries: int, form: str, index: bool) -> str:
+def write_sorted(folder: Path, entries: int, form: str, index: bool, number: int = 0) -> str:
     """Write entries in the order of `event`, in 100 clusters."""
-    path, each = folder / f"sorted-{form}-{index}.root", entries // 100
+    path, each = folder / f"sorted-{form}-{index}-{number}.root", entries // 100
     rng = np.random.default_rng(2)
     with sapwood.recreate(path, compression=sapwood.ZSTD(3), index=index) as file:
         table: Any = None
@@ -500,6 +513,8 @@ def write_sorted(folder: Path, entries: int, form: str, index: bool) -> str:
 
 _UNSORTED = "MET_pt > 5"
 """A cut that passes in every cluster."""
+_COPIES = 4
+"""Number of files with and without an index. Where the system puts the pages of a file can change times by 1 %."""
 
 
 class Selected(train.Task):
@@ -533,14 +548,15 @@ def measure_cuts(figures: Figures, folder: Path, entries: int) -> None:
         "a train": carried,
     }
     for form in FORMS.values():
-        plain, path = (write_sorted(folder, entries, form, index) for index in (False, True))
+        every = [[write_sorted(folder, entries, form, index, one) for index in (False, True)] for one in range(_COPIES)]
+        plain, path = every[0]
         for way, work in ways.items():
             if work(plain) != work(path):
                 raise AssertionError(f"the index changes what {way} finds in a {form}")
             (whole, _), (part, _) = used(lambda w=work, p=plain: w(p)), used(lambda w=work, p=path: w(p))
             figures.add("Index", f"cut of 1 % in {way}, {form}: bytes ÷ without an index", part / whole, 0.03)
-        without, indexed = (lambda p=one: sapwood.open(p).arrays(columns, _UNSORTED) for one in (plain, path))
-        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", without, indexed, 201, 1.01)
+        works = [[lambda p=one: sapwood.open(p).arrays(columns, _UNSORTED) for one in pair] for pair in every]
+        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", works, 1200, 1.01)
 
 
 def measure_batches(figures: Figures, folder: Path) -> None:
@@ -664,7 +680,9 @@ def page(result: dict[str, Any], name: str) -> str:
     """Return docs/performance/frames.md."""
     host, software = result["host"], result["software"]
     others = ", ".join(f"{one} {version}" for one, version in result["engines"].items())
-    pairs = " and ".join(str(one) for one in sorted({one["pairs"] for one in result["figures"] if "pairs" in one}))
+    indexes = [one for one in result["figures"] if "pairs" in one]
+    pairs = " and ".join(str(one) for one in sorted({one["pairs"] for one in indexes}))
+    errors = "\n".join(f"- {one['what']}: {one['value']:.4f} ± {one['error']:.4f}" for one in indexes)
     return f"""# Lazy tables
 
 Generated by `make bench-frames` from [{name}](../../benches/results/{name}), which holds every raw value.
@@ -685,6 +703,10 @@ rounds over an RNTuple read nothing. The cost of an index is the median ratio of
 an index.
 
 {table(result["figures"])}
+
+The ratios of processor time with and without an index, with their standard errors, are:
+
+{errors}
 
 The processor time of batches for each entry of five columns, of which two are lists, is:
 
