@@ -6,11 +6,14 @@ import struct
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import sapwood
+from sapwood.tools import merge
+from sapwood.tools.checking import check
 
 pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
@@ -80,6 +83,52 @@ def test_a_column_below_a_list_may_begin_late(tmp_path: Path) -> None:
     with sapwood.open(tmp_path / "a.root") as file:
         assert file["n"]["hits.b"].array(entry_start=1).to_list() == [[0], [40, 50]]
         assert file["n"]["hits.b"].array(entry_stop=1).to_list() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [((0, [integers(3, 4, 5)]), "ends at element 3, not 5"), ((3, [integers(3, 4, 5)]), "ends at element 6, not 5"),
+     ((2, [integers(3, 4, 5), integers(6)]), "ends at element 6, not 5")],
+    ids=["elements of another cluster", "a later start", "more elements than entries"],
+)  # fmt: skip
+def test_the_elements_of_a_cluster_are_those_of_its_entries(
+    tmp_path: Path, column: tuple[int, list[tuple[int, bytes]]], said: str
+) -> None:
+    write(tmp_path / "a.root", replace(PLAIN, clusters=[PLAIN.clusters[0], (3, [column])]))
+    with sapwood.open(tmp_path / "a.root") as file:
+        with pytest.raises(sapwood.CorruptError, match=said):
+            file["n"]["x"].array()
+        assert file["n"]["x"].array(entry_stop=2).to_list() == [1, -2]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [[(2, [integers(3), integers(4, 5)])], [(2, [integers(3), integers(4, 5)]), (5, [])],
+     [(2, [integers(3), integers(4, 5)]), (2, [integers(30)])],
+     [(2, [integers(3), integers(4, 5)]), (4, [integers(50)])]],
+    ids=["no column", "no pages", "the end is missing", "the start is missing"],
+)  # fmt: skip
+@pytest.mark.parametrize("late", [1, 2])
+def test_only_elements_from_before_a_column_was_added_may_be_missing(tmp_path: Path, last: Any, late: int) -> None:
+    fields = [make_field(0, LEAF, "x", "std::int32_t"), make_field(1, LEAF, "y", "std::int32_t")]
+    columns = [make_column(INT32, 32, 0), make_column(INT32, 32, 1, first=late)]
+    begun = [(late, [integers(20)])] if late < 2 else []
+    first = 2, [(0, [integers(1, -2)]), *begun]
+    whole = Crafted(fields, columns, [first, (3, [last[0], (2, [integers(30, 40, 50)])])])
+    values = [0, 20 if begun else 0, 30, 40, 50]
+    assert [one["y"] for one in read(tmp_path / "whole.root", whole)] == values
+    assert "ntuple-elements" not in [one.code for one in check(str(tmp_path / "whole.root"))]
+
+    write(tmp_path / "a.root", replace(whole, clusters=[first, (3, last)]))
+    with sapwood.open(tmp_path / "a.root") as file:
+        for entry_start in (0, 2, 4):
+            with pytest.raises(sapwood.CorruptError, match=r"column 1 has \d elements where [23] are expected"):
+                file["n"]["y"].array(entry_start=entry_start)
+        assert file["n"]["y"].array(entry_stop=2).to_list() == values[:2]
+        assert file["n"]["x"].array().to_list() == [1, -2, 3, 4, 5]
+    assert "ntuple-elements" in [one.code for one in check(str(tmp_path / "a.root"))]
+    with pytest.raises(sapwood.SapwoodError):
+        merge(tmp_path / "b.root", [tmp_path / "a.root"])
 
 
 def test_a_cluster_without_a_column_of_the_header_is_an_error(tmp_path: Path) -> None:

@@ -416,10 +416,15 @@ impl<'a> FieldEntries<'a> {
                 .within(self.cluster_place(cluster))
         })?;
         let column = self.column(id).ok_or_else(|| Error::corrupt(format!("no column {id}")))?;
+        let entries =
+            pages.and_then(ClusterPages::cluster).map_or((0, 0), |one| (one.first_entry, one.entries));
+        let end = entries.0.saturating_add(entries.1).saturating_mul(stored.each);
+        let first_stored = columns.get(id).map(|range| range.first_element);
         Ok(Chosen {
             id,
             encoding: column.encoding.clone()?,
-            deferred: column.is_deferred() || there.is_none(),
+            unstored: self.ntuple.schema.unstored(id, entries.0, first_stored),
+            end: (stored.each > 0 && first_stored.is_some()).then_some(end),
         })
     }
 
@@ -500,15 +505,20 @@ impl<'a> FieldEntries<'a> {
         }
         // Elements from before the column was added are zero.
         let missing = match span.total {
-            Some(total) if column.deferred => total.saturating_sub(there),
-            None if column.deferred && there == 0 => span.to,
+            Some(total) if column.unstored > 0 => total.saturating_sub(there),
+            None if column.unstored > 0 && there == 0 => span.to,
             _ => 0,
         };
-        if span.to > there.saturating_add(missing) {
+        if span.to > there.saturating_add(missing) || missing > column.unstored {
             return Err(self.wrong(
                 span,
                 format!("column {} has {there} elements where {} are expected", column.id, span.to),
             ));
+        }
+        let first_element = range.map_or(0, |range| range.first_element);
+        let found = first_element.saturating_add(there);
+        if let Some(end) = column.end.filter(|&end| end != found) {
+            return Err(self.wrong(span, format!("column {} ends at element {found}, not {end}", column.id)));
         }
         if from < missing {
             let zeros = usize::try_from(missing)
@@ -520,7 +530,6 @@ impl<'a> FieldEntries<'a> {
             to.push(absent(cluster.number, zeros, from as usize, span.to.min(missing) as usize));
         }
         let (from, end) = (from.saturating_sub(missing), span.to.saturating_sub(missing));
-        let first_element = range.map_or(0, |range| range.first_element);
         let mut number = stored.partition_point(|page| page.end <= from);
         let mut start =
             number.checked_sub(1).and_then(|before| stored.get(before)).map_or(0, |page| page.end);
@@ -563,8 +572,10 @@ fn absent(cluster: usize, items: usize, from: usize, to: usize) -> PageWanted {
 struct Chosen {
     id: usize,
     encoding: Encoding,
-    /// Whether the elements missing at the start are zero.
-    deferred: bool,
+    /// The largest number of elements that may be missing at the start. These are zero.
+    unstored: u64,
+    /// One past the last element of the cluster, if the number of its entries tells it.
+    end: Option<u64>,
 }
 
 impl Chosen {

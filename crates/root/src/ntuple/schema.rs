@@ -285,6 +285,21 @@ impl Schema {
         each.unwrap_or(0)
     }
 
+    /// Returns the largest number of elements that may be missing at the start of a column in a cluster, because the column
+    /// was added later. `first_entry` is that of the cluster, and `first_stored` the column's first element in it.
+    pub fn unstored(&self, column: usize, first_entry: u64, first_stored: Option<u64>) -> u64 {
+        let Some(first) =
+            self.columns.get(column).filter(|one| one.is_deferred()).map(|one| one.first_element)
+        else {
+            return 0;
+        };
+        match self.repeat(column) {
+            // Below a collection, nothing tells how many elements the clusters before have.
+            0 => first_stored.map_or(u64::MAX, |stored| if stored > first { 0 } else { u64::MAX }),
+            each => first.saturating_sub(each.saturating_mul(first_entry)),
+        }
+    }
+
     /// Defers a column that was added after the header to an element.
     pub fn defer(&mut self, column: usize, first_element: u64) {
         let added = column >= self.header_columns;

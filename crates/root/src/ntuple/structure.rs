@@ -19,6 +19,8 @@ pub struct Stored {
     pub choices: Vec<usize>,
     /// Index among the columns of the structure.
     pub slot: usize,
+    /// Number of elements that each entry has; zero if entries differ.
+    pub each: u64,
 }
 
 /// How the values of a field are assembled.
@@ -322,7 +324,8 @@ impl<'a> Compiler<'a> {
         }
         let slot = self.slots.get();
         self.slots.set(slot + 1);
-        Ok(Stored { choices, slot })
+        let each = choices.first().map_or(0, |&column| self.schema.repeat(column));
+        Ok(Stored { choices, slot, each })
     }
 
     fn encoding(&self, stored: &Stored) -> Result<Encoding> {

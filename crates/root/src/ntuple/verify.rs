@@ -169,20 +169,25 @@ impl<'a> Columns<'a> {
             return;
         };
         let chosen = self.ntuple.representing(column, cluster);
-        let found =
-            chosen.and_then(|id| Some((cluster.columns.get(id)?, self.ntuple.schema.columns.get(id)?)));
-        let Some((range, about)) = found else {
+        let found = chosen.and_then(|id| Some((cluster.columns.get(id)?, id)));
+        let schema = &self.ntuple.schema;
+        let unstored = |id, first| schema.unstored(id, cluster.first_entry, first);
+        let wanted = each.map(|each| each.saturating_mul(cluster.entries));
+        let Some((range, id)) = found else {
             *next = None;
+            if wanted.is_some_and(|wanted| wanted > unstored(column, None)) {
+                self.report(column, pages, cluster, "it is missing".to_owned(), faults);
+            }
             return;
         };
         let elements = pages.list().elements(range);
         let wrong = if next.is_some_and(|next| next != range.first_element) {
             Some(format!("it begins at element {}, not {}", range.first_element, next.unwrap_or_default()))
         } else {
-            let wanted = each.map(|each| each.saturating_mul(cluster.entries));
-            // Elements missing from a deferred column are zero.
-            let fits =
-                wanted.is_none_or(|wanted| wanted == elements || about.is_deferred() && elements < wanted);
+            let missing = wanted.map(|wanted| wanted.checked_sub(elements));
+            let fits = missing.is_none_or(|missing| {
+                missing.is_some_and(|missing| missing <= unstored(id, Some(range.first_element)))
+            });
             let end = range.first_element.saturating_add(elements);
             let entries = cluster.first_entry.saturating_add(cluster.entries);
             let due = each.map_or(end, |each| each.saturating_mul(entries));
@@ -194,10 +199,21 @@ impl<'a> Columns<'a> {
         };
         *next = range.first_element.checked_add(elements);
         if let Some(text) = wrong {
-            let part = format!("column {}, cluster {}", self.ntuple.column_name(column), pages.number);
-            let cluster = Some(cluster.first_entry);
-            faults.push(Fault { code: ELEMENTS, part, cluster, error: Error::corrupt(text) });
+            self.report(column, pages, cluster, text, faults);
         }
+    }
+
+    fn report(
+        &self,
+        column: usize,
+        pages: &ClusterPages,
+        cluster: &Cluster,
+        text: String,
+        faults: &mut Vec<Fault>,
+    ) {
+        let part = format!("column {}, cluster {}", self.ntuple.column_name(column), pages.number);
+        let cluster = Some(cluster.first_entry);
+        faults.push(Fault { code: ELEMENTS, part, cluster, error: Error::corrupt(text) });
     }
 
     /// Verifies the location of a page and returns its byte range; `None` if it is not stored.

@@ -145,7 +145,10 @@ impl NTupleWriter {
             let mut choices = other.representations.iter().filter_map(|columns| columns.get(place).copied());
             let Some(chosen) = choices.find(stored) else {
                 // All clusters so far were written before the column was added, like this one.
-                return (!pending.started && added).then_some(Copied {
+                let first = other.representations.first()?.get(place)?;
+                let elements = cluster.entries.saturating_mul(source.schema.repeat(*first));
+                let late = elements <= source.schema.unstored(*first, cluster.first_entry, None);
+                return (!pending.started && added && late).then_some(Copied {
                     pages: &[],
                     compression: 0,
                     column: None,
@@ -165,7 +168,8 @@ impl NTupleWriter {
             column?;
             let elements = cluster.entries.saturating_mul(self.schema.repeat(column?));
             let missing = elements.saturating_sub(list.elements(range));
-            if missing > 0 && (pending.started || !added) {
+            let unstored = source.schema.unstored(chosen, cluster.first_entry, Some(range.first_element));
+            if missing > 0 && (pending.started || !added || missing > unstored) {
                 return None;
             }
             Some(Copied { pages: list.pages(range), compression: range.compression, column, missing })

@@ -68,6 +68,7 @@ fn packed(single: bool, range: &str, split: bool) -> Result<Stored> {
     let wrong = || Error::argument(format!("cannot pack numbers in [{range}]: invalid range"));
     let (low, high, bits) = Packing::range(range).ok_or_else(wrong)?;
     if low < high {
+        Packing::check_range(single, low, high)?;
         let bits = bits.filter(|bits| (1..=32).contains(bits)).unwrap_or(32);
         return Ok((0x1d, bits as u16, Some((low, high))));
     }
