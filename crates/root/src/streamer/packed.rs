@@ -4,6 +4,7 @@
 //! With bits only, an exponent byte and a truncated mantissa are stored (`TBufferFile::WriteFloat16`, `WriteDouble32`).
 
 use crate::array::Number;
+use crate::error::{Error, Result};
 
 /// The packing of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,6 +50,20 @@ impl Packing {
         let bracketed = format!("[{range}]");
         bracket(&bracketed)?;
         Some(Self::of(single, &bracketed))
+    }
+    /// Verifies that a float holds the ends of a range, its width, and the number of steps for each unit.
+    pub fn check_range(single: bool, low: f64, high: f64) -> Result<()> {
+        let limits = if single {
+            (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX))
+        } else {
+            (f64::MIN_POSITIVE, f64::MAX)
+        };
+        let is_held = |end: &f64| *end == 0.0 || (limits.0..=limits.1).contains(&end.abs());
+        let (width, most) = (high - low, f64::from(u32::MAX));
+        if [low, high].iter().all(is_held) && width.is_finite() && (most / width).is_finite() {
+            return Ok(());
+        }
+        Err(Error::argument(format!("no float holds the steps of the range from {low:e} to {high:e}")))
     }
     /// Parses lowest value, highest value and number of bits from the text inside the brackets.
     pub fn range(range: &str) -> Option<(f64, f64, Option<u32>)> {

@@ -72,11 +72,15 @@ fn packing(single: bool, range: &str) -> Result<Packing> {
     if range.is_empty() {
         return Ok(Packing::of(single, ""));
     }
-    Packing::ranged(single, range).ok_or_else(|| {
+    let packing = Packing::ranged(single, range).ok_or_else(|| {
         Error::argument(format!(
             "cannot pack numbers in [{range}]: expected [low, high], [low, high, bits] or [0, 0, bits]"
         ))
-    })
+    })?;
+    if let Some((low, high, _)) = packing.spec().filter(|(low, high, _)| low < high) {
+        Packing::check_range(single, low, high)?;
+    }
+    Ok(packing)
 }
 
 /// Returns the layout of an object with its version.
