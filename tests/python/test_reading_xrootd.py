@@ -514,6 +514,17 @@ def test_what_servers_may_answer(scripted: Scripted, local: Any) -> None:
     assert said == {"wait", "redirect", "url", "later", "wait 3013", "wait 3025"}
 
 
+def test_a_server_that_always_delays_is_asked_a_few_times(scripted: Scripted) -> None:
+    def say(stream: bytes, kind: int, _parameters: bytes, _body: bytes) -> bytes | None:
+        return answer(stream, 4005, struct.pack(">I", 0) + b"soon") if kind in {3010, 3004} else None
+
+    scripted.say = say
+    with pytest.raises(sapwood.StorageError, match="asks to wait"):
+        sapwood.open(scripted.url, timeout=1, retries=0)
+    # Each pause of a tenth of a second may have two requests.
+    assert 2 < sum(kind == 3010 for kind, _ in scripted.log) < 30
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "body", "message"),
     [

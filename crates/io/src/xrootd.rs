@@ -51,7 +51,8 @@ const PASSED_OVER: usize = 4;
 const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// Time without further attempts after a time-out.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Longest pause before a request is repeated, whatever a server asks for.
+/// Shortest and longest pause before a request is repeated, whatever a server asks for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Whether this module handles a URL.
@@ -431,7 +432,7 @@ impl Xrootd {
                     // The list of failed servers may cover too many, for example all of one host.
                     naming = !naming || history.tried.is_empty();
                     if naming {
-                        cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
+                        cancel::sleep(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE).min(left));
                     }
                     continue;
                 }
@@ -511,9 +512,8 @@ impl Transport for Xrootd {
         match self.read(&handle, ranges, deadline, take) {
             Ok(None | Some(Answer::Done)) => Ok(()),
             Ok(Some(Answer::Wait(wait, why))) => {
-                cancel::sleep(
-                    wait.min(LONGEST_PAUSE).min(deadline.saturating_duration_since(Instant::now())),
-                );
+                let left = deadline.saturating_duration_since(Instant::now());
+                cancel::sleep(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE).min(left));
                 Err(Fault::learnt(format!("{server} asks to wait: {why}")))
             }
             Ok(Some(Answer::Redirect(target))) => {

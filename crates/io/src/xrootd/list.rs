@@ -3,7 +3,7 @@
 use super::handle::{Stop, ask};
 use super::session::{SMALL, Session};
 use super::wire::{self, Answer, Target, kind};
-use super::{Identity, LONGEST_PAUSE, MOST_HOPS, address_of, small};
+use super::{Identity, LONGEST_PAUSE, MOST_HOPS, SHORTEST_PAUSE, address_of, small};
 use crate::cancel;
 use crate::ledger::said;
 use crate::remote::Options;
@@ -104,7 +104,7 @@ fn answered(
         if left.is_zero() {
             return Err(Error::new(ErrorKind::TimedOut, format!("the folder was not listed in time: {why}")));
         }
-        cancel::sleep(wait.min(LONGEST_PAUSE).min(left));
+        cancel::sleep(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE).min(left));
     }
 }
 
