@@ -7,6 +7,7 @@ mod address;
 mod answer;
 mod date;
 mod multipart;
+mod proxy;
 mod s3;
 
 pub use s3::Keys;
@@ -17,6 +18,7 @@ use answer::{
     PIECE, WANTED, body, content_range, copy, encoding_of, fault, finish, forward, not_packed, promised,
     redirection, refused, version_of,
 };
+use proxy::Unusable;
 
 use crate::cancel;
 use crate::checksum::Checksum;
@@ -87,7 +89,7 @@ pub fn open(
     let mut trouble = Error::other("not tried");
     for attempt in 0..=options.retries {
         // An attempt that took too long has closed its connections.
-        let agent = agent(settings, options);
+        let client = Client::new(settings, options);
         let (mut passing, mut pause, mut most, mut again) = (false, None, 0, false);
         for (at, url) in urls.iter().enumerate() {
             let http = Http {
@@ -95,7 +97,7 @@ pub fn open(
                 state: PerProcess::new(Mutex::new(State {
                     way: Way { number: 0, replica: at, url: url.clone() },
                     versions: Vec::new(),
-                    agent: agent.clone(),
+                    client: client.clone(),
                     same: vec![at],
                     elsewhere: Vec::new(),
                 })),
@@ -159,6 +161,19 @@ pub fn open(
     Err(trouble)
 }
 
+/// What sends requests.
+#[derive(Clone)]
+struct Client {
+    agent: Agent,
+    unusable: Option<Unusable>,
+}
+
+impl Client {
+    fn new(settings: &Settings, options: &Options) -> Self {
+        Self { agent: agent(settings, options), unusable: Unusable::find() }
+    }
+}
+
 fn agent(settings: &Settings, options: &Options) -> Agent {
     let tls = ureq::tls::TlsConfig::builder();
     let tls = if settings.certificate.is_some() || x509::grid_folder().is_some() {
@@ -206,7 +221,7 @@ struct State {
     way: Way,
     /// Versions by server, for those that reported one; the first is from the server that opened the file.
     versions: Vec<Version>,
-    agent: Agent,
+    client: Client,
     /// URLs verified to lead to the opened file, and URLs that lead to another one.
     same: Vec<usize>,
     elsewhere: Vec<usize>,
@@ -247,7 +262,7 @@ impl Http {
                 url: self.urls.get(self.first).cloned().unwrap_or_default(),
             },
             versions: self.version.clone().into_iter().collect(),
-            agent: agent(&self.settings, &self.options),
+            client: Client::new(&self.settings, &self.options),
             same: vec![self.first],
             elsewhere: Vec::new(),
         };
@@ -287,10 +302,13 @@ impl Http {
         headers: &[(&'static str, &str)],
         limit: Duration,
     ) -> std::result::Result<Response<Body>, Fault> {
-        let agent = self.state().agent.clone();
+        let Client { agent, unusable } = self.state().client.clone();
         // This check must follow the clone: a cancellation sets the flag first, and then shuts down the current agent.
         if cancel::given_up() {
             return Err(Fault::lasting(Error::from(ErrorKind::Interrupted)));
+        }
+        if let Some(proxy) = unusable {
+            proxy.check(url)?;
         }
         let mut request = if method == "HEAD" { agent.head(url) } else { agent.get(url) };
         for (name, value) in headers {
@@ -799,6 +817,7 @@ impl Transport for Http {
         self.lead_back(&self.way());
     }
     fn interrupt(&self) {
-        std::mem::replace(&mut self.state().agent, agent(&self.settings, &self.options)).shutdown();
+        let client = Client::new(&self.settings, &self.options);
+        std::mem::replace(&mut self.state().client, client).agent.shutdown();
     }
 }
