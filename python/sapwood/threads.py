@@ -6,10 +6,14 @@ import mmap
 import resource
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TypeVar
 
 from sapwood.errors import LimitError, SapwoodWarning, stacklevel
 
+Value = TypeVar("Value")
 REFUSED = "the system refuses to start another thread: raise the limit of processes (ulimit -u), or use fewer threads"
 
 
@@ -52,6 +56,33 @@ def start_thread(thread: threading.Thread) -> None:
         if not _is_refusal(error):
             raise
         raise LimitError(REFUSED) from error
+
+
+def within(seconds: float, work: Callable[[], Value]) -> Value:
+    """Return the result of some work in another thread, which goes on if it takes longer.
+
+    Raises
+    ------
+    TimeoutError
+        It takes longer.
+    LimitError
+        The system refuses the thread.
+    """
+    outcome: Future[Value] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            outcome.set_exception(error)
+
+    start_thread(threading.Thread(target=run, daemon=True))
+    try:
+        return outcome.result(seconds)
+    except FutureTimeoutError:
+        if outcome.done():
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
 
 
 def warn_of_fewer(what: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,7 +53,7 @@ class _TokenService(BaseHTTPRequestHandler):
         text = (
             f"<a>{lent}<Expiration>2999-01-01T00:00:00Z</Expiration></a>"
             if good
-            else "<Message>no such token</Message>"
+            else f"<Message>no such token: {asked['WebIdentityToken']}</Message>"
         )
         self.send_response(200 if good else 400)
         self.end_headers()
@@ -85,7 +87,7 @@ def test_keys_of_profiles_and_web_identities(tmp_path: Path, monkeypatch: pytest
                 assert [credentials.find_keys({}) for _ in range(2)] == [(KEY, SECRET, None)] * 2
                 assert [asked["RoleArn"] for asked in _TokenService.seen] == ["arn:role"]
             else:
-                with pytest.raises(sapwood.StorageError, match="no such token"):
+                with pytest.raises(sapwood.StorageError, match=r"no such token: \*\*\*"):
                     credentials.find_keys({})
         service.shutdown()
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "absent"))
@@ -122,6 +124,33 @@ def test_a_token_service_that_does_not_answer_in_http(
         monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
         with pytest.raises(sapwood.StorageError, match="keys for role arn:role"):
             credentials.find_keys({})
+        thread.join()
+
+
+@pytest.mark.parametrize("begin", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 400 Bad\r\n\r\n"])
+def test_a_slow_token_service_is_not_waited_for(begin: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("good", "utf-8")
+    monkeypatch.setattr(credentials, "_PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as service:
+
+        def serve() -> None:
+            client, _ = service.accept()
+            with client, suppress(OSError):
+                client.sendall(begin)
+                while not ended.wait(0.1):
+                    client.sendall(b"H")
+
+        ended = threading.Event()
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{service.getsockname()[1]}")
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:role")
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+        began = time.monotonic()
+        with pytest.raises(sapwood.StorageError, match=r"keys for role arn:role .*no answer within 0\.5 s"):
+            credentials.find_keys({})
+        assert time.monotonic() - began < 5
+        ended.set()
         thread.join()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sapwood.errors import ArgumentError, StorageError
+from sapwood.threads import within
 
 
 class Keys(NamedTuple):
@@ -23,6 +24,8 @@ class Keys(NamedTuple):
 
 
 _LARGEST_ANSWER = 1 << 16
+_PATIENCE = 30.0
+"""Seconds for which the token service is waited for."""
 _EARLY = 300
 """Seconds before their expiry at which keys are requested again."""
 _lent: dict[tuple[str, str, str], tuple[float, Keys]] = {}
@@ -103,9 +106,7 @@ def _of_identity(role: str, file: str) -> Keys:
     if known is not None and time.time() < known[0]:
         return known[1]
     from http.client import HTTPException
-    from urllib.error import HTTPError
     from urllib.parse import urlencode
-    from urllib.request import urlopen
 
     try:
         identity = _at_home(file).read_text(encoding="utf-8").strip()
@@ -116,21 +117,37 @@ def _of_identity(role: str, file: str) -> Keys:
             "RoleSessionName": os.environ.get("AWS_ROLE_SESSION_NAME") or f"sapwood-{os.getpid()}",
             "WebIdentityToken": identity,
         }
-        with urlopen(f"{service.rstrip('/')}/", urlencode(asked).encode(), timeout=30) as answer:
-            text = answer.read(_LARGEST_ANSWER).decode(errors="replace")
-    except HTTPError as error:
-        text = ""
-        with suppress(OSError, HTTPException):
-            text = error.read(_LARGEST_ANSWER).decode(errors="replace")
-        raise StorageError(f"{service} returned no keys for role {role}: {_part('Message', text) or error}") from None
+        url, form = f"{service.rstrip('/')}/", urlencode(asked).encode()
+        refusal, text = within(_PATIENCE, lambda: _answer_of(url, form))
     except (OSError, ValueError, HTTPException) as error:
         raise StorageError(f"cannot get keys for role {role} with the token in {file}: {error}") from None
+    if refusal:
+        why = _part("Message", text) or refusal
+        # The token is a secret.
+        why = why.replace(identity, "***") if identity else why
+        raise StorageError(f"{service} returned no keys for role {role}: {why}")
     key, secret, token = (_part(name, text) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
     if not key or not secret:
         raise StorageError(f"{service} returned no keys for role {role}")
     keys = Keys(key, secret, token)
     _lent[role, file, service] = _until(_part("Expiration", text)), keys
     return keys
+
+
+def _answer_of(url: str, form: bytes) -> tuple[str, str]:
+    """Send a form; return why it was refused, or an empty string, and the text of the answer."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, form, timeout=_PATIENCE) as answer:
+            return "", answer.read(_LARGEST_ANSWER).decode(errors="replace")
+    except HTTPError as error:
+        text = ""
+        with suppress(OSError, HTTPException):
+            text = error.read(_LARGEST_ANSWER).decode(errors="replace")
+        return str(error), text
 
 
 def _part(name: str, text: str) -> str | None:
