@@ -16,6 +16,7 @@ from pathlib import Path
 import awkward as ak
 import numpy as np
 import pytest
+from servers import serving
 
 import sapwood
 import sapwood.new
@@ -269,6 +270,34 @@ def test_parts_can_be_merged_at_the_same_time_and_resumed(inputs: list[str], tmp
     assert seen
     check(out, inputs)
     assert not part.exists()
+
+
+@pytest.mark.parametrize("replaced", ["part", "input", "served input"])
+def test_parts_are_merged_again_if_they_or_their_inputs_were_replaced(
+    inputs: list[str], tmp_path: Path, replaced: str
+) -> None:
+    out, paths, last = tmp_path / "out.root", list(inputs), Path(inputs[-1])
+    with serving({Path(inputs[0]).name: Path(inputs[0]).read_bytes()}) as server:
+        if replaced == "served input":
+            paths[0] = server.url(Path(inputs[0]).name)
+        hidden = last.rename(tmp_path / "hidden")
+        with pytest.raises((SapwoodError, OSError)):
+            merge(out, paths, jobs=len(paths), resume=True)
+        hidden.rename(last)
+        target = tmp_path / "out.root.parts" / "00000.root" if replaced == "part" else Path(inputs[0])
+        other, before = bytearray(target.read_bytes()), target.stat()
+        with sapwood.open(inputs[1]) as file, sapwood.recreate(tmp_path / "other.root") as copy:
+            copy["Events"] = file["Events"].arrays(entry_stop=7)
+        other = (tmp_path / "other.root").read_bytes()
+        if replaced == "served input":
+            server.files[Path(inputs[0]).name] = other
+        else:
+            # The same size and time, as some programs that copy files leave them.
+            assert len(other) <= before.st_size
+            target.write_bytes(other + bytes(before.st_size - len(other)))
+            os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+        entries = sum(sapwood.open(f"{path}:Events").num_entries for path in paths)
+        assert merge(out, paths, jobs=len(paths), resume=True).trees["Events"] == entries
 
 
 def test_trees_are_written_again_where_asked(inputs: list[str], tmp_path: Path) -> None:

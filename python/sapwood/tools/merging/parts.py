@@ -8,10 +8,12 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from sapwood.errors import ArgumentError, StorageError
+from sapwood.errors import ArgumentError, SapwoodError, StorageError
+from sapwood.files.file import ReadOnlyFile
 from sapwood.storage.locate import is_url
 from sapwood.tools.merging.merger import merge_files
 from sapwood.tools.merging.report import Merged
@@ -153,13 +155,12 @@ def _interrupts_blocked() -> Generator[None]:
 def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
     """Merge a group of files, unless its part exists already."""
     record = target.with_suffix(".json")
-    stamp = hashlib.sha256(repr((settings, [_stamp(path) for path in paths])).encode()).hexdigest()
-    if record.exists() and target.exists():
-        # A run that was killed can leave a record that ends anywhere.
-        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
-            known = json.loads(record.read_text("utf-8"))
-            if known["stamp"] == stamp:
-                return Merged(**known["merged"])
+    stamp = hashlib.sha256(repr((settings, [_stamp(path, settings.options) for path in paths])).encode()).hexdigest()
+    # A run that was killed can leave a record that ends anywhere.
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        known = json.loads(record.read_text("utf-8"))
+        if known["stamp"] == stamp and known["part"] == _state(target):
+            return Merged(**known["merged"])
     record.unlink(missing_ok=True)
     try:
         result = merge_files(target, paths, settings, lambda *_: None, part=True)
@@ -167,15 +168,26 @@ def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
         if not settings.skip_bad or "none of the" not in str(error):
             raise
         return Merged(str(target), skipped=dict.fromkeys(paths, str(error)))
-    record.write_text(json.dumps({"stamp": stamp, "merged": result.described()}), "utf-8")
+    with target.open("rb") as part:
+        os.fsync(part.fileno())
+    known = {"stamp": stamp, "part": _state(target), "merged": result.described()}
+    record.write_text(json.dumps(known), "utf-8")
     return result
 
 
-def _stamp(path: str) -> tuple[str, int, int]:
-    if is_url(path):
-        return path, 0, 0
+def _state(path: str | Path) -> list[int]:
+    """Return size, number and times of a file. Programs cannot set the last time."""
+    about = Path(path).stat()
+    return [about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns]
+
+
+def _stamp(path: str, options: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what changes if a file is replaced: its state, or for URLs its UUID, size and version on the server."""
     try:
-        about = Path(path).stat()
-    except OSError:
-        return path, -1, -1
-    return path, about.st_size, about.st_mtime_ns
+        if not is_url(path):
+            return path, _state(path)
+        with ReadOnlyFile(path, **options) as file:
+            return path, file.hex_uuid, file.size, file.native.stored_version()
+    except (OSError, SapwoodError):
+        # Merging reports why it cannot be read.
+        return path, None
