@@ -174,6 +174,17 @@ def test_mathematics_as_tex_and_as_roots(tex: str, root: str) -> None:
     assert "#" not in plain(root).replace("#1", "").replace("#number", "") and "{" not in plain(root)
 
 
+def test_characters_that_steer_a_terminal_are_shown_as_text() -> None:
+    steering = "\x1b[31m \x07 \u202e \x9b"
+    categories = hist.Hist.new.StrCat([steering, "b"], name="c").Reg(3, 0, 1, label=steering).Double()
+    plot = Plot(steering, y=steering, caption=steering)
+    for histogram in (categories, hist.Hist.new.Reg(3, 0, 1, label=steering).Reg(2, 0, 1, label=steering).Double()):
+        chart = charts_of(steering, histogram, plot)[0]
+        shown = figure(chart, "id") + drawn(chart)
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
+        assert r"\x1b[31m \x07 \u202e \x9b" in shown
+
+
 @pytest.mark.parametrize(
     "histogram",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -112,7 +111,7 @@ def _map_text(tree: str, names: list[str], clusters: Numbers, sizes: Numbers) ->
 def page(trace: Trace, name: str) -> str:
     """Write a page: bytes at four layers, file offset against entry, requests over time, a map of each tree."""
     from sapwood import _native
-    from sapwood.show.html import document
+    from sapwood.show.html import document, escaped
 
     starts, ends, sizes = _requests(trace)
     span = (int(ends.max()) - int(starts.min())) / 1e9 if len(starts) else 0.0
@@ -125,7 +124,7 @@ def page(trace: Trace, name: str) -> str:
     ]
     cards = "".join(f'<div class="tile"><b>{value}</b><span>{text}</span></div>' for value, text in tiles)
     body = [
-        f"<header><h1>Trace of accesses</h1><p><code>{html.escape(name)}</code></p></header>",
+        f"<header><h1>Trace of accesses</h1><p><code>{escaped(name)}</code></p></header>",
         f'<div class="tiles">{cards}</div>',
         figures(trace),
     ]
@@ -139,10 +138,10 @@ def figures(trace: Trace) -> str:
 
 def section(requests: Mapping[str, Mapping[str, int]], layers: Mapping[str, int], more: str = "") -> str:
     """Write a section of a page with requests by cause, bytes at four layers, and more."""
-    from sapwood.show.html import table
+    from sapwood.show.html import escaped, table
 
     causes = [list(row) for row in cause_rows(requests)]
-    rows = [[name, size, html.escape(note)] for name, size, note in layer_rows(layers)]
+    rows = [[name, size, escaped(note)] for name, size, note in layer_rows(layers)]
     return (
         "<section><h2>Accesses to storage</h2><h3>Requests by cause</h3>"
         + table(["Cause", "Requests", "Ranges", "Bytes", "Time"], causes, numbers=range(1, 5))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.show.plot import Plot
+from sapwood.show.safe import safe_line
 from sapwood.show.units import count_text, number_text
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
     points = "MEAN" in str(histogram.kind).upper()
     if points:  # the mean of nothing is NaN
         values = np.where(np.asarray(histogram.counts(), float) != 0, values, np.nan)
-    y_label = plot.y or ("Mean" if points else "Entries")
+    y_label = safe_line(plot.y) or ("Mean" if points else "Entries")
     errors = _errors(histogram)
     parts: list[tuple[str, tuple[Any, ...]]] = []
     for choice in itertools.product(*(range(len(axes[place][0].names)) for place in named)):
@@ -195,7 +196,7 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
         for place, index in zip(named, choice, strict=True):
             where[place] = index
         parts.append((", ".join(axes[p][0].names[i] for p, i in zip(named, choice, strict=True)), tuple(where)))
-    title = plot.title or name
+    title = safe_line(plot.title or name)
     x = axes[plain[0]][0]
     if len(plain) == 2:
         values = values if points else np.where(values == 0, np.nan, values)  # empty cells are not drawn
@@ -207,7 +208,7 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
                 y_label,
                 values[where],
                 _wants_log(values[where], plot.log),
-                plot.caption,
+                safe_line(plot.caption),
             )
             for label, where in parts
         ]
@@ -221,9 +222,9 @@ def charts_of(name: str, histogram: Foreign, plot: Plot | None = None) -> list[C
         )
         for place, (label, where) in enumerate(parts)
     )
-    caption, data = plot.caption, None
+    caption, data = safe_line(plot.caption), None
     if plot.data:
-        data = next((curve for curve in curves if curve.label == plot.data and len(curves) > 1), None)
+        data = next((curve for curve in curves if curve.label == safe_line(plot.data) and len(curves) > 1), None)
         curves = tuple(curve for curve in curves if curve is not data)
         if data is None:
             caption = f"{caption} There is no category {plot.data!r} of data.".strip()
@@ -259,12 +260,12 @@ def label_of(axis: Foreign) -> str:
 
 
 def _axis(axis: Foreign) -> Axis:
-    label = label_of(axis)
+    label = safe_line(label_of(axis))
     bins = len(axis)
     if getattr(axis.traits, "discrete", False):
         names = [axis.bin(place) for place in range(bins)]
         if _named(axis):
-            return Axis(np.arange(bins + 1, dtype=float), label, tuple(map(str, names)))
+            return Axis(np.arange(bins + 1, dtype=float), label, tuple(safe_line(str(name)) for name in names))
         return Axis(np.append(np.asarray(names, float), names[-1] + 1.0) - 0.5, label)  # a bin is one whole number
     return Axis(np.asarray(axis.edges, float), label)
 

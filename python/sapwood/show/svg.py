@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sapwood.show.chart import LARGEST, SMALLEST, Array, Axis, Chart, Curve, Map, limits
+from sapwood.show.safe import safe_line
 from sapwood.show.tex import from_root
 from sapwood.show.units import number_text, superscript
 
@@ -47,7 +48,7 @@ _GREEK = {
 def markup(text: str) -> str:
     r"""Turn a label with simple TeX (``p$_T$``), or ROOT's, into SVG text with raised and lowered parts."""
     parts: list[str] = []
-    for place, piece in enumerate(from_root(text).split("$")):
+    for place, piece in enumerate(from_root(safe_line(text)).split("$")):
         parts.append(_mathematics(piece) if place % 2 else html.escape(piece))
     return "".join(parts)
 
@@ -403,7 +404,7 @@ def draw_cells(
         short = name if len(name) <= 24 else f"{name[:11]}…{name[-12:]}"
         parts.append(
             f'<text x="{left - 7}" y="{top + (place + 0.5) * row + 4.5:.1f}" text-anchor="end" style="font-size:13px">'
-            f"{html.escape(short)}<title>{html.escape(name)}</title></text>"
+            f"{html.escape(safe_line(short))}<title>{html.escape(safe_line(name))}</title></text>"
         )
     # The number of a cell is drawn below its middle.
     step = max(1, math.ceil((edges[1] - edges[0]) / 12))
@@ -468,7 +469,7 @@ def _image(pixels: Array, attributes: str) -> str:
 
 
 def _svg(parts: list[str], description: str, height: int = HEIGHT) -> str:
-    label = html.escape(description, quote=True)
+    label = html.escape(safe_line(description), quote=True)
     return (
         f'<svg viewBox="0 0 {WIDTH} {height}" overflow="visible" role="img" aria-label="{label}">{"".join(parts)}</svg>'
     )
