@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,14 @@ def test_a_source_is_an_open_rntuple(tmp_path: Path) -> None:
                 make("n", [str(tmp_path / "a.root")])
         with pytest.raises(ArgumentError, match="source is an RNTuple opened for reading"):
             file.mkrntuple("m", {"x": "int32"}).add(str(tmp_path / "a.root"))
+
+
+def test_the_time_of_a_merge_is_linear_in_the_fields(tmp_path: Path) -> None:
+    path = tmp_path / "wide.root"
+    with sapwood.recreate(path) as file:
+        file.mkrntuple("t", {f"f{number}": np.arange(3, dtype=np.int16) for number in range(4000)})
+    began = time.process_time()
+    merge(tmp_path / "both.root", [path, path])
+    assert time.process_time() - began < 10  # 0.2 s; quadratic, more than 25 s
+    with sapwood.open(f"{tmp_path}/both.root:t") as table:
+        assert table["f3999"].array().to_list() == [0, 1, 2, 0, 1, 2]

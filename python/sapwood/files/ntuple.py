@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -424,7 +424,7 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
     @property
     def field_records(self) -> list[FieldRecord]:
         """The schema's record of each field; the index is the field ID."""
-        return [FieldRecord(*record) for record in self._native.field_records()]
+        return list(self.records_by_id[0])
 
     @property
     def field_names(self) -> list[str]:
@@ -434,7 +434,13 @@ class RNTuple(HasRFields, HasMembers, KeyedTable):  # pyright: ignore[reportInco
     @property
     def column_records(self) -> list[ColumnRecord]:
         """The schema's record of each column; the index is the column ID."""
-        return [ColumnRecord(*record) for record in self._native.column_records()]
+        return list(self.records_by_id[1])
+
+    @cached_property
+    def records_by_id(self) -> tuple[list[FieldRecord], list[ColumnRecord]]:
+        """The records of all fields and columns. They are not copied: do not change them."""
+        fields, columns = self._native.field_records(), self._native.column_records()
+        return [FieldRecord(*record) for record in fields], [ColumnRecord(*record) for record in columns]
 
     @property
     def alias_column_records(self) -> list[AliasColumnRecord]:
@@ -671,12 +677,12 @@ class RField(HasRFields, ReadableField):  # pyright: ignore[reportIncompatibleMe
     @property
     def record(self) -> FieldRecord:
         """The schema's record of the field."""
-        return self._table.field_records[self.field_id]
+        return self._table.records_by_id[0][self.field_id]
 
     @property
     def columns(self) -> list[ColumnRecord]:
         """The columns of the field and of all its parts."""
-        records = self._table.column_records
+        _, records = self._table.records_by_id
         return [records[column] for column in self.native.column_ids]
 
     def __repr__(self) -> str:

@@ -301,8 +301,9 @@ class WritableNTuple(WritableTable):
         self._file.check_open("write to")
         check_kind("source", source, RNTuple, "an RNTuple opened for reading")
         stored = [field.name for field in source.fields if field.record.source_field_id is None]
+        known = set(stored)
         more = [name for name in stored if name not in self._plan.shapes]
-        less = [name for name in self._plan.shapes if name not in stored]
+        less = [name for name in self._plan.shapes if name not in known]
         if (more or less) and not unite:
             differences = [f"{name!r} is new" for name in more] + [f"{name!r} is missing" for name in less]
             raise ArgumentError(
@@ -314,7 +315,7 @@ class WritableNTuple(WritableTable):
             self._add_plan(FieldPlan.of_stored({name: type_of(kind) for name, kind in kinds.items()}))
         copied, before = 0, self.num_entries
         # Awkward Array is not used here: it has no unions of one type and no nested unions.
-        query = Query.picking(source, {field.name: field for field in source.fields if field.name in stored})
+        query = Query.picking(source, {field.name: field for field in source.fields if field.name in known})
         code = None if isinstance(compression, EllipsisType) else code_of(compression)
         for start, stop in pairwise(source.clusters):
             if recluster or less:

@@ -226,7 +226,7 @@ def layout_of(tree: Foreign, file: str, path: str) -> TreeLayout:
 def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
     """Return the layout of an RNTuple: a branch for each column, with its pages."""
     native = table.native
-    fields = native.ntuple_fields
+    fields, every = native.ntuple_fields, native.fields
     owners: dict[int, Any] = {}
     for field in fields:  # depth first: the innermost field of a column comes last
         owners.update(dict.fromkeys(field.column_ids, field))
@@ -242,7 +242,7 @@ def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
     branches: list[BranchLayout] = []
     for place in owned:
         pages, field = sorted(columns[place]), owners[place]
-        inner = sum(native.fields[child].total_bytes for child in field.children)
+        inner = sum(every[child].total_bytes for child in field.children)
         full = round((field.total_bytes - inner) * stored[place] / max(1, of_field[field.index]))
         looked_at = pages[:: max(1, len(pages) // _LOOKED_AT)][:_LOOKED_AT]
         known = native.codecs([(place, page) for _, page, *_ in looked_at])
@@ -256,7 +256,7 @@ def _ntuple_layout(table: Foreign, file: str, path: str) -> TreeLayout:
         branches.append(
             BranchLayout(
                 field.name,
-                _top(native.fields, field),
+                _top(every, field),
                 field.index,
                 field.typename,
                 stored[place],
