@@ -198,8 +198,6 @@ pub struct FileWriter {
     /// Key, name and title before the root directory's record.
     lead: Vec<u8>,
     segments: (u64, usize),
-    /// Number of segments in the record.
-    committed: usize,
     /// Bytes of clusters since the last commit.
     uncommitted: u64,
     /// End of the file when it was opened.
@@ -250,7 +248,6 @@ impl FileWriter {
             lead: Vec::new(),
             infos_changed: true,
             segments: (0, 0),
-            committed: 0,
             uncommitted: 0,
             opened: 0,
             last: None,
@@ -286,7 +283,7 @@ impl FileWriter {
         encode_key(&mut lead, &text, &numbers)?;
         lead.string(&text.name);
         lead.string(&text.title);
-        file.lead = lead.into_bytes();
+        file.lead = lead.into_bytes()?;
         let uuid = file.options.uuid.unwrap_or_else(random_uuid);
         file.end += (key_bytes + object_bytes) as u64;
         file.directories.push(Directory::new(BEGIN, 0, nbytes_name, text, created, uuid));
@@ -413,7 +410,7 @@ impl FileWriter {
         let text = KeyText::new("TDirectory", name, title);
         let big = self.big(0);
         let key_bytes = text.size(big);
-        let seek = self.allocate(key_bytes + DIRECTORY_BYTES);
+        let seek = self.allocate(key_bytes + DIRECTORY_BYTES)?;
         let created = self.datime();
         let numbers = KeyNumbers {
             total_bytes: key_bytes + DIRECTORY_BYTES,
@@ -589,12 +586,12 @@ impl FileWriter {
         };
         let mut w = Writer::new(0);
         encode_key(&mut w, &text, &numbers)?;
-        Ok(w.into_bytes())
+        w.into_bytes()
     }
     /// Writes a record that no directory lists to a new place; returns its range and the position of its content.
     pub fn write_blob(&mut self, body: &[u8]) -> Result<((u64, u64), u64)> {
         let size = self.blob_key_bytes() + body.len();
-        let seek = self.allocate(size);
+        let seek = self.allocate(size)?;
         let key = self.blob_key(seek, body.len())?;
         self.put_new(seek, &[&key, body])?;
         Ok(((seek, seek + size as u64), seek + key.len() as u64))

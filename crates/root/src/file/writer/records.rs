@@ -19,19 +19,20 @@ impl FileWriter {
                 self.write_keys(id)?;
             }
         }
-        let old = (self.segments, self.committed);
-        let new_infos = self.infos_changed;
-        if new_infos {
+        if self.infos_changed {
             self.write_infos()?;
         }
-        let count = self.write_segments()?;
-        // Everything new is written: now write the records that lead to it, the outermost last. Classes come before
-        // their objects.
-        let inner = |file: &Self| file.directories.iter().skip(1).any(|d| d.changed);
-        if new_infos && old.0.0 != 0 && inner(self) {
-            let header = self.header(old.0, old.1)?;
+        // Everything new is written: now write the records that lead to it, the outermost last. Before those of
+        // subdirectories the header gets the new end and classes. Nothing that the subdirectories still lead to is free
+        // then, so that the file can be updated whatever ends the commit.
+        if self.segments.0 != 0 && self.directories.iter().skip(1).any(|d| d.changed) {
+            let released = std::mem::take(&mut self.released);
+            let count = self.write_segments()?;
+            self.released.extend(released);
+            let header = self.header(self.segments, count)?;
             self.rewrite(0, &header)?;
         }
+        let count = self.write_segments()?;
         let mut heads = Vec::new();
         for id in (1..self.directories.len()).rev() {
             if self.directories.get(id).is_some_and(|d| d.changed) {
@@ -52,7 +53,6 @@ impl FileWriter {
         for directory in &mut self.directories {
             directory.changed = false;
         }
-        self.committed = count;
         self.uncommitted = 0;
         let freed = self.free_released();
         self.last = Some((self.end, self.free.clone()));
@@ -95,8 +95,9 @@ impl FileWriter {
     }
 
     /// Allocates the smallest free segment that fits `size` bytes with a rest of none or at least eight; otherwise the
-    /// end of the file.
-    pub(super) fn allocate(&mut self, size: usize) -> u64 {
+    /// end of the file. The rest of a segment is marked first: a writer that is killed leaves no place at which neither a
+    /// record nor a mark begins.
+    pub(super) fn allocate(&mut self, size: usize) -> Result<u64> {
         let size = size as u64;
         let fits = |(_, room): &(u64, u64)| *room == size || *room >= size + 8;
         let best = self
@@ -106,15 +107,16 @@ impl FileWriter {
             .filter(fits)
             .min_by_key(|(_, room)| *room);
         if let Some((first, room)) = best.filter(|_| !self.closing) {
-            self.free.remove(&first);
             if room > size {
+                self.mark_free(first + size, first + room)?;
                 self.free.insert(first + size, first + room);
             }
-            return first;
+            self.free.remove(&first);
+            return Ok(first);
         }
         let place = self.end;
         self.end += size;
-        place
+        Ok(place)
     }
 
     /// Compresses an object and writes it with its key to a new place.
@@ -135,7 +137,7 @@ impl FileWriter {
         let key_bytes = text.size(numbers.big);
         let total_bytes = key_bytes + body.len();
         let datime = self.datime();
-        let seek = self.allocate(total_bytes);
+        let seek = self.allocate(total_bytes)?;
         if growing && total_bytes > 1024 && self.end == seek + total_bytes as u64 {
             let more = (total_bytes / 2).max(8) as u64;
             self.put(self.end, &[&(-(more as i32)).to_be_bytes()])
@@ -174,7 +176,7 @@ impl FileWriter {
         let key_bytes = text.size(big);
         let total_bytes = key_bytes + w.len();
         let datime = self.datime();
-        let seek = self.allocate(total_bytes);
+        let seek = self.allocate(total_bytes)?;
         let object_bytes = w.len();
         let numbers =
             KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent, big };
@@ -314,7 +316,7 @@ impl FileWriter {
                 directory.text.name
             )));
         }
-        Ok((directory.seek + directory.nbytes_name as u64, w.into_bytes()))
+        Ok((directory.seek + directory.nbytes_name as u64, w.into_bytes()?))
     }
 
     fn header(&self, segments: (u64, usize), count: usize) -> Result<Vec<u8>> {
@@ -336,7 +338,7 @@ impl FileWriter {
         w.raw(&root.uuid);
         let rest = (BEGIN as usize).saturating_sub(w.len());
         w.raw(&vec![0; rest]);
-        Ok(w.into_bytes())
+        w.into_bytes()
     }
 
     /// Keeps released segments that partly belong to something else.

@@ -364,3 +364,80 @@ fn the_place_of_a_record_that_could_not_be_written_becomes_free() {
     }
     assert!(free.iter().any(|length| *length <= -200), "{free:?}");
 }
+
+/// The records and marks that follow each other to the end of the file: the names of the records.
+fn walk(sink: &MemorySink) -> Vec<String> {
+    let (file, bytes) = (open(sink), sink.bytes().clone());
+    let (mut place, mut found) = (u64::from(BEGIN as u32), Vec::new());
+    while place < file.header().end {
+        let at = place as usize;
+        let length = i32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_ne!(length, 0, "byte {place} after {found:?}");
+        if length > 0 {
+            let key = crate::file::Key::parse(&mut crate::wire::Cursor::new(&bytes[at..], place)).unwrap();
+            assert_eq!(key.seek, place);
+            found.push(key.name);
+        }
+        place += u64::from(length.unsigned_abs());
+    }
+    assert_eq!(place, file.header().end);
+    found
+}
+
+#[test]
+fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
+    for described in [true, false] {
+        let sink = MemorySink::new();
+        let mut file = FileWriter::create(Box::new(sink.clone()), "x.root", Options::default()).unwrap();
+        let d = file.mkdir(0, "d", "").unwrap();
+        let e = file.mkdir(d, "e", "").unwrap();
+        for directory in [0, d, e] {
+            for name in ["kept", "gone", "other"] {
+                if described {
+                    file.write_object(directory, name, "", &text_object(&"z".repeat(800))).unwrap();
+                } else {
+                    let bytes = file.write_value(directory, name, "", "Bytes", &[7; 800], Vec::new());
+                    bytes.unwrap();
+                }
+            }
+        }
+        file.commit().unwrap();
+        file.delete(0, "other", None).unwrap();
+        file.commit().unwrap();
+        drop(file);
+        walk(&sink);
+        let before = sink.bytes().clone();
+        let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+        let mut states = 0;
+        for left in 0..1000 {
+            sink.bytes().clone_from(&before);
+            let source = open(&sink);
+            let killed = Box::new(Failing { sink: sink.clone(), left, once: false });
+            let mut file = FileWriter::update(&source, killed, None, Options::default(), &held).unwrap();
+            let mut change = || {
+                for directory in [0, e, d] {
+                    file.write_object(directory, "new", "", &text_object(&"y".repeat(90)))?;
+                    file.commit()?;
+                    file.delete(directory, "gone", None)?;
+                }
+                file.commit()
+            };
+            if change().is_ok() {
+                break;
+            }
+            drop(file);
+            states += 1;
+            let source = open(&sink);
+            let sink = Box::new(sink.clone());
+            let again = FileWriter::update(&source, sink.clone(), None, Options::default(), &held);
+            let mut file = again.unwrap_or_else(|error| panic!("killed after {left} writes: {error}"));
+            file.write_object(0, "after", "", &text_object("two")).unwrap();
+            file.commit().unwrap();
+            let names = walk(&sink);
+            for name in ["after", "kept"] {
+                assert!(names.iter().any(|one| one == name), "killed after {left} writes: {names:?}");
+            }
+        }
+        assert!(states > 15, "{states}");
+    }
+}

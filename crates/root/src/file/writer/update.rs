@@ -230,8 +230,7 @@ impl FileWriter {
                 h.end
             )));
         }
-        let segments = writer.read_segments(file, &survey)?;
-        writer.committed = segments;
+        writer.read_segments(file, &survey)?;
         writer.last = Some((h.end, writer.free.clone()));
         Ok(writer)
     }
@@ -347,15 +346,15 @@ impl FileWriter {
         }
     }
 
-    /// Adopts the free segments; returns the number that the file lists. A segment without a mark stays listed and
-    /// unused; so do all segments if the ranges in use are unknown. A segment that covers a range in use is an error.
-    fn read_segments(&mut self, file: &RootFile, survey: &Survey<'_>) -> Result<usize> {
+    /// Adopts the free segments. A segment without a mark stays listed and unused; so do all segments if the ranges in use
+    /// are unknown. If a segment begins with records, the rest is marked with the next commit. A segment that covers a
+    /// range in use is an error.
+    fn read_segments(&mut self, file: &RootFile, survey: &Survey<'_>) -> Result<()> {
         let (seek, bytes) = self.segments;
         let place = || "the record of the free segments";
         let record = file.records(seek, bytes as u64, Cause::Directory).within(place)?;
         let mut c = Cursor::new(&record, seek);
         list_key(&mut c, seek, [BEGIN; 2]).and_then(|key| whole(key, bytes as u64)).within(place)?;
-        let mut count = 0;
         while c.remaining() >= 10 {
             let version = c.u16()?;
             let (first, last) =
@@ -367,7 +366,6 @@ impl FileWriter {
             if version % 1000 != 1 {
                 return Err(c.corrupt(format!("a free segment of version {version}")).within(place()));
             }
-            count += 1;
             let end = last.saturating_add(1);
             if first >= self.end || end <= first {
                 continue;
@@ -385,11 +383,16 @@ impl FileWriter {
                 i64::from(word) == -((end - first).min(i32::MAX as u64) as i64)
             };
             let listed = survey.unknown.is_none() && survey.last.1.is_empty();
-            if marked && listed && survey.older.find(first, end).is_none() {
+            let unused = listed && survey.older.find(first, end).is_none();
+            if marked && unused {
                 self.free.insert(first, end);
-            } else {
-                self.gaps.push((first, end));
+                continue;
             }
+            // A writer that was killed may have filled a part.
+            let filled = if unused { end_of_records(file, first, end) } else { first };
+            let rest = (first < filled && filled < end).then_some((filled, end));
+            self.released.extend(rest);
+            self.gaps.push((first, rest.map_or(end, |(start, _)| start)));
         }
         // Segments must not overlap each other.
         let mut all: Vec<_> = self.free.iter().map(|(first, end)| (*first, *end)).collect();
@@ -399,7 +402,7 @@ impl FileWriter {
             self.free.clear();
             self.gaps.clear();
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Frees records (first bytes and lengths) with the next commit, except those that overlap other known ranges or
@@ -494,6 +497,21 @@ impl FileWriter {
             }
         }
     }
+}
+
+/// Returns where the records and marks that follow each other from `first` on end; `first` if they go beyond `end`.
+fn end_of_records(file: &RootFile, first: u64, end: u64) -> u64 {
+    let mut at = first;
+    while at < end {
+        let Ok(head) = file.bytes(at, (1 << 16).min(end - at), Cause::Directory) else { break };
+        let word = head.first_chunk::<4>().map_or(0, |word| i32::from_be_bytes(*word));
+        let is_record = word > 0 && Key::parse(&mut Cursor::new(&head, at)).is_ok_and(|key| key.seek == at);
+        if word == 0 || word > 0 && !is_record {
+            break;
+        }
+        at += u64::from(word.unsigned_abs());
+    }
+    if at > end { first } else { at }
 }
 
 /// Returns a key if its record has this many bytes.
