@@ -27,6 +27,7 @@ use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::{Object, SharedObject, Value};
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{Extras, TreeOptions, TreeWriter, encode_value};
+use sapwood_root::wire::grow;
 use sapwood_root::{Error, Result};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -823,5 +824,6 @@ fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::List(items.iter().map(|item| to_value(&item)).collect::<PyResult<_>>()?));
     }
     let (number, bytes) = borrow::numbers(value)?;
-    Ok(Value::Numbers(number, bytes.as_slice().to_vec()))
+    let bytes = grow::copied(bytes.as_slice()).map_err(raise)?;
+    Ok(Value::Numbers(number, bytes))
 }

@@ -1,4 +1,4 @@
-//! A read in which an allocation fails ends in an error, not in an abort. Each read is repeated for every allocation,
+//! A read, or the writing of an object, in which an allocation fails ends in an error, not in an abort. Each read is repeated for every allocation,
 //! which then fails: alone, with all later ones, or only if it is large. A small one that fails is taken from the
 //! reserve.
 #![allow(unsafe_code, reason = "an allocator that fails")]
@@ -7,7 +7,7 @@
 
 use arrow_buffer::Buffer;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use sapwood_io::sink::MemorySink;
+use sapwood_io::sink::{MemorySink, Sink};
 use sapwood_io::{Memory, Reserve, reserve};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
@@ -17,6 +17,7 @@ use sapwood_root::file::{Directory, RootFile};
 use sapwood_root::ntuple::NTuple;
 use sapwood_root::output::OutputFile;
 use sapwood_root::read::{Part, read};
+use sapwood_root::streamer::Object;
 use sapwood_root::streamer::declare::Shape;
 use sapwood_root::streamer::object::{ObjectReader, Value};
 use sapwood_root::table::Table;
@@ -27,8 +28,8 @@ use sapwood_root::zebra::ntuple::Ntuple;
 use sapwood_root::zebra::rz::RzFile;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 struct Failing;
 
@@ -101,6 +102,39 @@ fn tree_file() -> Vec<u8> {
         list(text(3 * ENTRIES)),
     ];
     written(&specs, &columns)
+}
+
+/// A target that keeps nothing, because others need memory.
+struct Nothing;
+
+impl Sink for Nothing {
+    fn write_at(&mut self, _offset: u64, _parts: &[&[u8]]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn finish(&mut self, _length: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn name(&self) -> &'static str {
+        "nothing"
+    }
+}
+
+/// Writes objects.
+fn written_again(_pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> {
+    // It is made before allocations fail.
+    static TEXT: OnceLock<Object> = OnceLock::new();
+    let text = TEXT.get_or_init(|| {
+        let members = vec![("fString".into(), Value::Text("x".repeat(300_000)))];
+        Object { class: "TObjString".into(), members, ..Object::default() }
+    });
+    let compression = Compression::Level(Algorithm::Lz4, 1);
+    let options = Options { compression, ..Options::default() };
+    let mut file = FileWriter::create(Box::new(Nothing), "x.root", options)?;
+    file.write_value(0, "o", "", "Bytes", bytes, Vec::new())?;
+    file.write_object(0, "s", "", text)?;
+    file.commit()?;
+    found.values = 2;
+    Ok(())
 }
 
 /// A file with a tree of many branches.
@@ -240,6 +274,8 @@ const READINGS: [Reading; 7] = [
     ("hbook", || golden("zebra/hbook.rz"), hbook),
 ];
 
+const WRITING: Reading = ("objects that are written", || vec![7; 400_000], written_again);
+
 /// Each of the first allocations, up to this number, fails in turn. Of later ones, a sample fails: the distance from
 /// one to the next is one per cent of its number. With `SAPWOOD_EVERY` in the environment, each of them fails.
 const FIRST: isize = 600;
@@ -277,16 +313,16 @@ fn child() {
     ALL.store(which == "all", Relaxed);
     LEAST.store(if which == "large" { reserve::LARGE } else { 0 }, Relaxed);
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    match READINGS.iter().find(|(known, _, _)| *known == name) {
+    match READINGS.iter().chain([&WRITING]).find(|(known, _, _)| *known == name) {
         Some((_, make, reading)) => repeat(&pool, &Arc::from(make()), *reading),
         None => repeat(&pool, &Arc::from(std::fs::read(name).unwrap()), root),
     }
 }
 
 /// Repeats each read in a child process; returns the number of allocations that failed, and of errors.
-fn failing(which: &str) -> (usize, usize) {
+fn failing(which: &str, readings: &[Reading]) -> (usize, usize) {
     let (mut allocations, mut errors) = (0, 0);
-    for (name, _, _) in READINGS {
+    for (name, _, _) in readings {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["child", "--exact", "--nocapture", "--test-threads=1"]);
         child.env("SAPWOOD_FAILING", name).env("SAPWOOD_WHICH", which).env_remove("RUST_BACKTRACE");
@@ -305,18 +341,24 @@ fn failing(which: &str) -> (usize, usize) {
 
 #[test]
 fn a_large_allocation_that_fails_is_an_error() {
-    let (allocations, errors) = failing("large");
+    let (allocations, errors) = failing("large", &READINGS);
     assert!(allocations > 30 && errors > 15, "{allocations} allocations, {errors} errors");
 }
 
 #[test]
 fn a_small_allocation_that_fails_is_served_by_the_reserve() {
-    let (allocations, _) = failing("one");
+    let (allocations, _) = failing("one", &READINGS);
     assert!(allocations > 10_000, "{allocations} allocations");
 }
 
 #[test]
 fn without_any_memory_a_read_ends_in_an_error() {
-    let (_, errors) = failing("all");
+    let (_, errors) = failing("all", &READINGS);
     assert!(errors > 1000, "{errors} errors");
+}
+
+#[test]
+fn a_large_allocation_that_fails_while_objects_are_written_is_an_error() {
+    let (allocations, errors) = failing("large", &[WRITING]);
+    assert!(allocations > 3 && errors > 3, "{allocations} allocations, {errors} errors");
 }

@@ -4,6 +4,7 @@ use super::lz4hc::Tables;
 use super::noise::is_noise;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
+use crate::wire::grow::Grow;
 use std::cell::RefCell;
 use twox_hash::XxHash64;
 
@@ -123,7 +124,7 @@ pub fn compress_at(
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>> {
     if out.len() < from.len() {
-        out.resize(from.len(), 0);
+        out.try_fill(from.len() - out.len(), 0)?;
     }
     let mut used = 0;
     for block in from.chunks(block_bytes(algorithm, level)) {

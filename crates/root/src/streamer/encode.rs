@@ -6,6 +6,7 @@ use super::object::{ITEMS, Object, Value};
 use super::special;
 use crate::array::Number;
 use crate::error::{Error, Result, Within};
+use crate::wire::grow::{self, Grow};
 use crate::wire::swap;
 use crate::wire::writer::Writer;
 use std::collections::HashSet;
@@ -54,7 +55,7 @@ pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<
         w.put(0_u8);
     }
     w.close(list)?;
-    Ok(w.into_bytes())
+    w.into_bytes()
 }
 
 /// Appends infos to an existing object, which is kept unchanged.
@@ -74,8 +75,8 @@ pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize
         w.close(pointer)?;
         w.put(0_u8);
     }
-    let mut object = old.get(..end).ok_or_else(corrupt)?.to_vec();
-    object.extend_from_slice(w.bytes());
+    let mut object = grow::copied(old.get(..end).ok_or_else(corrupt)?)?;
+    object.try_extend(&w.into_bytes()?)?;
     let bytes = (object.len() - 4) as u32 | 0x4000_0000;
     for (at, value) in [(0, bytes), (place, count as u32)] {
         let word = object.get_mut(at..at + 4).ok_or_else(corrupt)?;
@@ -156,7 +157,7 @@ fn encode_element(w: &mut Writer, e: &Element) -> Result<()> {
 pub fn encode_object(object: &Object, displacement: usize) -> Result<Vec<u8>> {
     let mut w = Writer::new(displacement);
     encode_as(&mut w, &object.class, object)?;
-    Ok(w.into_bytes())
+    w.into_bytes()
 }
 
 /// Collects the classes of an object: its own and those of the objects it points to.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::wire::grow::Grow;
 
 /// Marks a 32-bit word as a byte count (`kByteCountMask`).
 const BYTE_COUNT: u32 = 0x4000_0000;
@@ -45,6 +46,8 @@ impl BigEndian for bool {
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
+    /// Bytes for which there was no memory. They are missing, so [`Writer::into_bytes`] ends in an error.
+    lost: usize,
     displacement: usize,
     classes: HashMap<String, u32>,
 }
@@ -59,9 +62,16 @@ impl Writer {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
-    /// The bytes, done.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    /// Returns all bytes.
+    ///
+    /// # Errors
+    ///
+    /// There was no memory for all of them.
+    pub fn into_bytes(self) -> Result<Vec<u8>> {
+        match self.lost {
+            0 => Ok(self.bytes),
+            lost => Err(Error::limit(format!("no memory for {} bytes", self.bytes.len() + lost))),
+        }
     }
     /// Number of bytes so far.
     pub fn len(&self) -> usize {
@@ -78,12 +88,18 @@ impl Writer {
     /// Appends numbers without a count.
     pub fn put_all<T: BigEndian>(&mut self, values: impl IntoIterator<Item = T>) {
         for value in values {
+            if self.bytes.len() == self.bytes.capacity() && self.bytes.room(8).is_err() {
+                self.lost += 8;
+                return;
+            }
             value.append(&mut self.bytes);
         }
     }
     /// Appends bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        if self.bytes.try_extend(bytes).is_err() {
+            self.lost += bytes.len();
+        }
     }
     /// Appends a `TString`: one length byte, or 255 and four.
     pub fn string(&mut self, text: &str) {

@@ -5,6 +5,7 @@ use crate::error::{Error, Result, Within};
 use crate::file::{Key, RootFile, kinds};
 use crate::streamer::{Object, ObjectReader, StreamerInfo, Value};
 use crate::wire::Cursor;
+use crate::wire::grow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -144,7 +145,7 @@ impl FileWriter {
         for info in infos {
             self.describe(info)?;
         }
-        self.write(key, |_| Ok(bytes.to_vec()))
+        self.write(key, |_| grow::copied(bytes))
     }
 
     /// Writes a copy of an object under a name, with the streamer info of its classes.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, Within};
 use crate::file::{Directory, Key, RootFile};
 use crate::streamer::{Object, Value};
 use crate::wire::Cursor;
-use crate::wire::grow::Grow;
+use crate::wire::grow::{self, Grow};
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range, lock};
 use std::collections::{HashMap, HashSet};
@@ -120,15 +120,15 @@ impl Sum {
 }
 
 impl Span {
-    fn new(at: usize, number: Number, bytes: &[u8]) -> Self {
+    fn new(at: usize, number: Number, bytes: &[u8]) -> Result<Self> {
         let count = bytes.len() / number.size();
         let total = match number {
-            Number::F32 | Number::F64 => Totals::Real(vec![0.0; count]),
-            _ => Totals::Whole(vec![0; count]),
+            Number::F32 | Number::F64 => Totals::Real(grow::filled(count, 0.0)?),
+            _ => Totals::Whole(grow::filled(count, 0)?),
         };
         let mut span = Self { at, number, total };
         span.add_bytes(bytes);
-        span
+        Ok(span)
     }
     fn end(&self) -> usize {
         let count = match &self.total {
@@ -241,14 +241,14 @@ impl Noted {
         let mut spans = Vec::new();
         for at in self.statistics {
             let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
-            spans.push(Span::new(at, Number::F64, bytes));
+            spans.push(Span::new(at, Number::F64, bytes)?);
         }
         for (at, number) in walk.arrays {
             let mut cursor = Cursor::new(payload, origin);
             cursor.seek(at)?;
             let count = cursor.count(number.size())?;
             let bytes = cursor.take(count * number.size())?;
-            spans.push(Span::new(at + 4, number, bytes));
+            spans.push(Span::new(at + 4, number, bytes)?);
         }
         spans.sort_by_key(|span| span.at);
         if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
@@ -324,7 +324,7 @@ impl Sums {
             let ranges: Vec<Range> = batch.iter().map(|(.., range)| *range).collect();
             let requests = file.source().plan(&ranges);
             // Start of each object in the bytes read.
-            let mut places = vec![0; batch.len()];
+            let mut places = grow::filled(batch.len(), 0)?;
             let mut length = 0_usize;
             for request in &requests {
                 for index in &request.wanted {
@@ -342,7 +342,7 @@ impl Sums {
             let sizes = batch.iter().map(|(_, key, ..)| key.object_bytes as usize);
             self.room.try_fill(sizes.clone().sum(), 0)?;
             let mut room = self.room.get_mut(start..).unwrap_or_default();
-            let mut slots = Vec::with_capacity(batch.len());
+            let mut slots = grow::with_room(batch.len())?;
             for size in sizes {
                 let (slot, behind) = room.split_at_mut_checked(size).unwrap_or_default();
                 slots.push(slot);

@@ -9,6 +9,7 @@ use crate::ntuple::encoding::Encoding;
 use crate::ntuple::envelope::checksum;
 use crate::ntuple::schema::Schema;
 use crate::ntuple::structure::{Stored, Structure};
+use crate::wire::grow::{self, Grow};
 use std::ops::Range;
 
 /// A page that is ready to be written.
@@ -42,7 +43,7 @@ pub struct Pending {
     pub data: Vec<u8>,
     pub sealed: Vec<Sealed>,
     /// For offsets, the last one; for a switch, the elements of each type. Both count from the start of the cluster.
-    counts: Vec<u64>,
+    pub counts: Vec<u64>,
     /// Number of elements in the clusters before.
     pub first_element: u64,
     /// Whether a cluster before has this column.
@@ -169,7 +170,8 @@ impl Pending {
         page.clear();
         encode(self.encoding, self.memory, values, page)?;
         let used = self.effort.compress(compression, page, packed)?;
-        let bytes = used.and_then(|used| packed.get(..used)).unwrap_or(page).to_vec();
+        let bytes = used.and_then(|used| packed.get(..used)).unwrap_or(page);
+        let bytes = grow::copied(bytes)?;
         let (checksum, bytes) = (checksum(&bytes), PageBytes::Made(bytes));
         Ok(Sealed { elements: to - from, length: page.len(), checksum, bytes })
     }
@@ -348,55 +350,66 @@ fn present_at(item: &Structure, values: &Column, place: usize) -> Option<usize> 
 }
 
 /// Appends the values `start` to `stop` of a column that passed [`check`].
-pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start: usize, end: usize) {
+///
+/// # Errors
+///
+/// There is no memory; some columns have more elements then.
+pub fn append(
+    structure: &Structure,
+    to: &mut [Pending],
+    column: &Column,
+    start: usize,
+    end: usize,
+) -> Result<()> {
     match (structure, column) {
         (Structure::Number { stored, number }, Column::Number { values, .. }) => {
             let size = number.size();
             if let (Some(pending), Some(values)) =
                 (to.get_mut(stored.slot), values.get(start * size..end * size))
             {
-                pending.data.extend_from_slice(values);
+                pending.data.try_extend(values)?;
             }
         }
         (Structure::Text { offsets: stored, chars }, Column::Text { offsets, bytes }) => {
-            let (first, last) = push_ends(to, stored, offsets, start, end);
+            let (first, last) = push_ends(to, stored, offsets, start, end)?;
             if let (Some(pending), Some(text)) = (to.get_mut(chars.slot), bytes.get(first..last)) {
-                pending.data.extend_from_slice(text);
+                pending.data.try_extend(text)?;
             }
         }
         (Structure::List { offsets: stored, item }, Column::List { offsets, values }) => {
-            let (first, last) = push_ends(to, stored, offsets, start, end);
-            append(item, to, values, first, last);
+            let (first, last) = push_ends(to, stored, offsets, start, end)?;
+            append(item, to, values, first, last)?;
         }
         (Structure::Option { offsets, item }, Column::Option { index, values }) => {
             let places = words(index).skip(start).take(end - start);
-            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)));
+            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)))?;
             for (first, last) in runs(places.filter(|place| *place >= 0)) {
-                append(item, to, values, first, last);
+                append(item, to, values, first, last)?;
             }
         }
         (Structure::Option { offsets, item }, Column::Union { .. }) => {
             let places = (start..end).map(|at| present_at(item, column, at).map_or(-1, |at| at as i64));
-            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)));
+            push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)))?;
             for (first, last) in runs(places.filter(|place| *place >= 0)) {
-                append(item, to, column, first, last);
+                append(item, to, column, first, last)?;
             }
         }
         (Structure::Option { offsets, item }, _) => {
-            push_counts(to, offsets, std::iter::repeat_n(1, end - start));
-            append(item, to, column, start, end);
+            push_counts(to, offsets, std::iter::repeat_n(1, end - start))?;
+            append(item, to, column, start, end)?;
         }
         (Structure::Fixed { size, item }, Column::FixedList { values, .. }) => {
-            append(item, to, values, start * size, end * size);
+            append(item, to, values, start * size, end * size)?;
         }
         (Structure::Record { fields, .. }, Column::Record { fields: values, .. }) => {
             for ((_, member), (_, values)) in fields.iter().zip(values) {
-                append(member, to, values, start, end);
+                append(member, to, values, start, end)?;
             }
         }
         (Structure::Variant { switch, items }, Column::Union { tags, index, variants }) => {
             let mut places: Vec<Vec<i64>> = vec![Vec::new(); items.len()];
-            let Some(pending) = to.get_mut(switch.slot) else { return };
+            let Some(pending) = to.get_mut(switch.slot) else { return Ok(()) };
+            pending.data.room(16 * (end - start))?;
             pending.counts.resize(items.len(), 0);
             for (tag, place) in tags.iter().zip(words(index)).skip(start).take(end - start) {
                 let tag = usize::from(*tag);
@@ -415,12 +428,13 @@ pub fn append(structure: &Structure, to: &mut [Pending], column: &Column, start:
             }
             for ((item, values), places) in items.iter().zip(variants).zip(places) {
                 for (first, last) in runs(places.into_iter()) {
-                    append(item, to, present(item, values), first, last);
+                    append(item, to, present(item, values), first, last)?;
                 }
             }
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// Appends the ends of lists; returns the range of their elements.
@@ -430,30 +444,31 @@ fn push_ends(
     offsets: &[u8],
     start: usize,
     end: usize,
-) -> (usize, usize) {
+) -> Result<(usize, usize)> {
     let (first, last) = (word(offsets, start), word(offsets, end));
     if let Some(pending) = to.get_mut(stored.slot) {
         pending.counts.resize(1, 0);
         let before = pending.counts.first().copied().unwrap_or_default();
         let base = before.wrapping_sub(first as u64);
-        pending.data.reserve(8 * (end - start));
+        pending.data.room(8 * (end - start))?;
         for offset in words(offsets.get(8 * (start + 1)..8 * (end + 1)).unwrap_or_default()) {
             pending.data.extend(base.wrapping_add(offset as u64).to_ne_bytes());
         }
         pending.counts.fill(base.wrapping_add(last as u64));
     }
-    (first as usize, last as usize)
+    Ok((first as usize, last as usize))
 }
 
 /// Appends the ends of lists of these lengths.
-fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item = u64>) {
-    let Some(pending) = to.get_mut(stored.slot) else { return };
+fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item = u64>) -> Result<()> {
+    let Some(pending) = to.get_mut(stored.slot) else { return Ok(()) };
     let mut end = pending.counts.first().copied().unwrap_or_default();
     for length in lengths {
         end += length;
-        pending.data.extend(end.to_ne_bytes());
+        pending.data.try_extend(&end.to_ne_bytes())?;
     }
     pending.counts = vec![end];
+    Ok(())
 }
 
 /// Merges consecutive places into ranges.

@@ -11,6 +11,7 @@ use crate::ntuple::pages::{Cluster, Page, PageList};
 use crate::ntuple::schema::{Field, Schema};
 use crate::ntuple::table::NTuple;
 use crate::table::writer::TableWriter;
+use crate::wire::grow;
 use rayon::prelude::*;
 use sapwood_io::Cause;
 use std::collections::HashMap;
@@ -92,7 +93,7 @@ impl NTupleWriter {
             let length = encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
             let bytes = match compression {
                 Some(wanted) if wanted.code() != *code => recompress(stored, length, wanted)?,
-                _ => stored.to_vec(),
+                _ => grow::copied(stored)?,
             };
             Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes: PageBytes::Made(bytes) })
         });
@@ -185,7 +186,7 @@ impl NTupleWriter {
 
 /// Recompresses the bytes of a page.
 fn recompress(stored: &[u8], length: usize, compression: Compression) -> Result<Vec<u8>> {
-    let page = unpack(stored.to_vec(), length as u64)?;
+    let page = unpack(grow::copied(stored)?, length as u64)?;
     let mut packed = Vec::new();
     let used = compress(compression, &page, &mut packed)?;
     Ok(match used {

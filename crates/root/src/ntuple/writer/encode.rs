@@ -3,6 +3,7 @@
 use crate::array::Number;
 use crate::error::{Error, Result};
 use crate::ntuple::encoding::{Encoding, convert};
+use crate::wire::grow;
 
 /// Encodes numbers as elements of a page and appends them to `out`.
 ///
@@ -24,7 +25,7 @@ pub fn encode(encoding: Encoding, memory: Number, values: &[u8], out: &mut Vec<u
     if natural == memory || natural == Number::Bool {
         return encode_natural(encoding, values, out);
     }
-    let mut converted = vec![0; values.len() / memory.size() * natural.size()];
+    let mut converted = grow::filled(values.len() / memory.size() * natural.size(), 0)?;
     if (memory, natural) == (Number::F64, Number::F32) {
         // Precision is lost, as the column's type requires.
         for (to, from) in converted.as_chunks_mut().0.iter_mut().zip(values.as_chunks().0) {
@@ -47,7 +48,7 @@ fn encode_natural(encoding: Encoding, values: &[u8], out: &mut Vec<u8>) -> Resul
         Encoding::Zigzag(number) => {
             macro_rules! fold {
                 ($signed:ty) => {{
-                    let mut folded = values.to_vec();
+                    let mut folded = grow::copied(values)?;
                     for word in folded.as_chunks_mut().0 {
                         let value = <$signed>::from_ne_bytes(*word);
                         *word = (value << 1 ^ value >> (<$signed>::BITS - 1)).to_ne_bytes();
@@ -64,7 +65,7 @@ fn encode_natural(encoding: Encoding, values: &[u8], out: &mut Vec<u8>) -> Resul
         Encoding::Delta(number) => {
             macro_rules! differences {
                 ($type:ty) => {{
-                    let (mut steps, mut last) = (values.to_vec(), 0);
+                    let (mut steps, mut last) = (grow::copied(values)?, 0);
                     for word in steps.as_chunks_mut().0 {
                         let value = <$type>::from_ne_bytes(*word);
                         *word = value.wrapping_sub(last).to_ne_bytes();

@@ -305,15 +305,24 @@ impl NTupleWriter {
             let left = self.options.cluster_entries.map_or(usize::MAX, |most| most - self.waiting);
             let to = rows.min(from.saturating_add(step.min(left)));
             let collected = collecting.columns(columns.len());
-            self.tops.par_iter_mut().zip(columns).zip(collected).try_for_each(
+            let pending = self.tops.iter().flat_map(|top| &top.columns);
+            let before: Vec<_> = pending.map(|one| (one.data.len(), one.counts.clone())).collect();
+            let appended = self.tops.par_iter_mut().zip(columns).zip(collected).try_for_each(
                 |((top, column), collected)| {
                     let Ok(structure) = &top.structure else { return Ok(()) };
                     collected.in_pieces(from, to, |from, to| {
-                        columns::append(structure, &mut top.columns, column, from, to);
-                        Ok(())
+                        columns::append(structure, &mut top.columns, column, from, to)
                     })
                 },
-            )?;
+            );
+            if appended.is_err() {
+                let pending = self.tops.iter_mut().flat_map(|top| &mut top.columns);
+                for (one, (length, counts)) in pending.zip(before) {
+                    one.data.truncate(length);
+                    one.counts = counts;
+                }
+            }
+            appended?;
             self.waiting += to - from;
             self.seal(file, Seal::Full)?;
             if self.is_full(file.compression()) {

@@ -56,7 +56,7 @@ fn frame(w: &mut Writer, version: i16, content: impl FnOnce(&mut Writer)) {
 }
 
 fn read(classes: &Classes, w: Writer, class: &str) -> (Result<Value>, usize) {
-    let bytes = w.into_bytes();
+    let bytes = w.into_bytes().unwrap();
     let mut reader = ObjectReader::new(classes, &bytes, 0);
     (reader.payload(class), reader.problems)
 }
@@ -136,7 +136,7 @@ fn a_part_that_cannot_be_read_leaves_the_rest() {
         });
         w.put(3_i32);
     });
-    let bytes = w.into_bytes();
+    let bytes = w.into_bytes().unwrap();
 
     // A member with a byte count: the bytes after it are read.
     let with_count = classes(500);
@@ -235,7 +235,7 @@ fn pointers_find_what_was_read_before_and_the_object_of_the_key() {
         w.null();
         w.put(0x1234_u32);
     });
-    let bytes = w.into_bytes();
+    let bytes = w.into_bytes().unwrap();
     let mut reader = ObjectReader::new(&classes, &bytes, 64);
     let top = object(reader.payload("Top"));
     assert_eq!(top.reference, TOP);
@@ -470,7 +470,7 @@ fn any_bytes_give_a_value_or_an_error() {
         if next() % 4 != 0 {
             w.close(opened).unwrap();
         }
-        let bytes = w.into_bytes();
+        let bytes = w.into_bytes().unwrap();
         for name in
             ["Top", "Hit", "TList", "TClonesArray", "vector<Hit>", "TRefArray", "TH1D", "TMatrixTSym<float>"]
         {

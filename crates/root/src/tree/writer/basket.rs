@@ -4,6 +4,7 @@ use super::branch::Branch;
 use crate::compress::encode::{Algorithm, Compression};
 use crate::error::{Error, Result};
 use crate::file::writer::{KeyNumbers, KeyText, encode_key};
+use crate::wire::grow::Grow;
 use crate::wire::writer::Writer;
 use std::ops::Range;
 
@@ -123,7 +124,7 @@ impl Slot {
         if branch.varies() {
             // `TBasket::fEntryOffset`: a count, then the start of each entry counted from the key, then a last slot
             // that ROOT leaves at 0.
-            self.offsets.reserve(4 * job.entries.len() + 8);
+            self.offsets.room(4 * job.entries.len() + 8)?;
             self.offsets.extend_from_slice(&(job.entries.len() as u32 + 1).to_be_bytes());
             let first = job.data.start as u64;
             for start in branch.starts.get(job.entries.clone()).unwrap_or_default() {
@@ -140,6 +141,7 @@ impl Slot {
             let body = if self.offsets.is_empty() {
                 data
             } else {
+                self.plain.room(size)?;
                 self.plain.extend_from_slice(data);
                 self.plain.extend_from_slice(&self.offsets);
                 &self.plain

@@ -6,6 +6,7 @@ use crate::compress::effort::Effort;
 use crate::compress::encode::Compression;
 use crate::error::Result;
 use crate::streamer::declare::Shape;
+use crate::wire::grow::Grow;
 use std::sync::Arc;
 
 /// The content of a branch.
@@ -140,12 +141,16 @@ const MOST_AHEAD: usize = 256 << 20;
 /// Reserves room for more values. With these, the values are 1 / `parts` of a cluster, and room for the whole cluster
 /// is reserved; if `parts` is at most 1, a quarter more. Buffered entries are most of a writer's memory, and growing
 /// buffers often leave holes in it.
-fn grow<T>(values: &mut Vec<T>, more: usize, parts: f64) {
+fn grow<T>(values: &mut Vec<T>, more: usize, parts: f64) -> Result<()> {
     if values.capacity() - values.len() < more {
         let whole = ((values.len() + more) as f64 * parts) as usize - values.len();
         let ahead = if parts > 1.0 { whole } else { values.capacity() / 4 };
-        values.reserve_exact(more.max(ahead.min(MOST_AHEAD / size_of::<T>())));
+        let ahead = more.max(ahead.min(MOST_AHEAD / size_of::<T>()));
+        if values.try_reserve_exact(ahead).is_err() {
+            values.room(more)?;
+        }
     }
+    Ok(())
 }
 
 impl Branch {
@@ -191,11 +196,12 @@ impl Branch {
     }
 
     /// Reserves room for entries `from..to`. A full cluster has `parts` times the entries buffered then.
-    pub fn grow(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) {
-        grow(&mut self.data, view.bytes(from, to), parts);
+    pub fn grow(&mut self, view: &View<'_>, from: usize, to: usize, parts: f64) -> Result<()> {
+        grow(&mut self.data, view.bytes(from, to), parts)?;
         if self.fixed.is_none() {
-            grow(&mut self.starts, to - from, parts);
+            grow(&mut self.starts, to - from, parts)?;
         }
+        Ok(())
     }
 
     /// Buffers entries `from..to`.

@@ -21,6 +21,7 @@ use crate::tree::program::dimensions;
 use crate::tree::{self, BasketPlace, Leaf, Tree};
 use crate::wire::Cursor;
 use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
+use crate::wire::grow;
 use crate::wire::writer::Writer;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -259,7 +260,7 @@ impl Existing {
         if cursor.string_bytes()? != grown.name.as_bytes() {
             let mut new = Writer::new(0);
             new.string(grown.name);
-            edits.0.push(Edit { range: name..cursor.pos(), bytes: new.into_bytes(), within: 0 });
+            edits.0.push(Edit { range: name..cursor.pos(), bytes: new.into_bytes()?, within: 0 });
         }
         if let Some((range, index)) = &self.index {
             let bytes = match grown.index {
@@ -422,7 +423,7 @@ impl Existing {
             let shift = behind.checked_sub(1).and_then(|i| shifts.get(i)).map_or(0, |(_, shift)| *shift);
             (at as i64 + shift) as usize
         };
-        let mut out = Vec::with_capacity((self.payload.len() as i64 + shift).max(0) as usize);
+        let mut out = grow::with_room((self.payload.len() as i64 + shift).max(0) as usize)?;
         let mut at = 0;
         for edit in &edits {
             out.extend_from_slice(self.payload.get(at..edit.range.start).ok_or_else(overlap)?);

@@ -74,7 +74,7 @@ impl ContinuedIndex {
         }
         let mut w = Writer::new(0);
         encode_pointer(&mut w, &Value::Object(SharedObject::from(index)))?;
-        Ok(w.into_bytes())
+        w.into_bytes()
     }
 }
 

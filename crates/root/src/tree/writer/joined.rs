@@ -18,6 +18,7 @@ use crate::streamer::Classes;
 use crate::tree::basket::BasketHeader;
 use crate::tree::{self, BasketPlace, Tree};
 use crate::wire::Cursor;
+use crate::wire::grow;
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range, Token};
 use std::cell::Cell;
@@ -524,7 +525,7 @@ fn recompress(record: &[u8], header: BasketHeader, compression: Compression) -> 
     let mut packed = Vec::new();
     let used = compress(compression, body, &mut packed)?;
     let packed = used.and_then(|used| packed.get(..used)).unwrap_or(body);
-    let mut out = Vec::with_capacity(head.len() + packed.len());
+    let mut out = grow::with_room(head.len() + packed.len())?;
     out.extend_from_slice(head);
     out.extend_from_slice(packed);
     Ok(out)

@@ -140,7 +140,7 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     w.close(array)?;
     tree.extras.encode(&mut w)?;
     w.close(frame)?;
-    Ok(w.into_bytes())
+    w.into_bytes()
 }
 
 /// Writes a `TAttFill` with ROOT's defaults for trees and branches.
@@ -170,7 +170,7 @@ pub fn encode_branches(
     let mut out = Encoder::new(Writer::new(displacement), tree, compression);
     out.elements(0)?;
     let (w, leaves) = out.done();
-    Ok((w.into_bytes(), leaves))
+    Ok((w.into_bytes()?, leaves))
 }
 
 impl<'a> Encoder<'a> {

@@ -434,10 +434,13 @@ impl TreeWriter {
             if whole { free.get_mut(branch.column).and_then(Option::take) } else { None }
         };
         let collected: Vec<_> = self.branches.iter().map(&mut claim).collect();
+        // Without memory for all branches, none of them gets the entries.
+        self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| {
+            view.as_ref().map_or(Ok(()), |view| branch.grow(view, from, to, parts.max(1.0)))
+        })?;
         self.branches.par_iter_mut().zip(views).zip(collected).try_for_each(
             |((branch, view), collected)| {
                 let Some(view) = view else { return Ok(()) };
-                branch.grow(view, from, to, parts.max(1.0));
                 match collected {
                     Some(collected) => {
                         collected.in_pieces(from, to, |from, to| branch.append(view, from, to))
