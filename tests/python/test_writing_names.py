@@ -73,13 +73,13 @@ def test_numbers_outside_of_the_range_they_are_packed_into_are_refused(tmp_path:
     ["Double32_t[-1e308,1e308,12]", "Double32_t[0,5e-324]", "Double32_t[1e-310,1,5]", "Double32_t[0,1e-300,8]",
      "Float16_t[-1e39,1e39]", "var * Float16_t[0,1e-40,8]"],
 )  # fmt: skip
-@pytest.mark.parametrize("format", ["ttree", "rntuple"])
-def test_ranges_whose_steps_no_float_holds_are_refused(tmp_path: Path, kind: str, format: str) -> None:
+@pytest.mark.parametrize("layout", ["ttree", "rntuple"])
+def test_ranges_whose_steps_no_float_holds_are_refused(tmp_path: Path, kind: str, layout: str) -> None:
     with (
-        sapwood.recreate(tmp_path / "a.root", format=format) as file,
+        sapwood.recreate(tmp_path / "a.root", format=layout) as file,
         pytest.raises(sapwood.ArgumentError, match="no float holds the steps of the range"),
     ):
-        (file.mktree if format == "ttree" else file.mkrntuple)("t", {"x": kind})
+        (file.mktree if layout == "ttree" else file.mkrntuple)("t", {"x": kind})
 
 
 def test_multiples_of_pi_bound_packed_numbers(tmp_path: Path) -> None:
