@@ -556,7 +556,7 @@ def measure_cuts(figures: Figures, folder: Path, entries: int) -> None:
             (whole, _), (part, _) = used(lambda w=work, p=plain: w(p)), used(lambda w=work, p=path: w(p))
             figures.add("Index", f"cut of 1 % in {way}, {form}: bytes ÷ without an index", part / whole, 0.03)
         works = [[lambda p=one: sapwood.open(p).arrays(columns, _UNSORTED) for one in pair] for pair in every]
-        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", works, 1200, 1.01)
+        figures.pairs(f"cut that excludes nothing, {form} ÷ without an index", works, 600, 1.01)
 
 
 def measure_batches(figures: Figures, folder: Path) -> None:
