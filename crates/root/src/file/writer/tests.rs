@@ -438,6 +438,6 @@ fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
                 assert!(names.iter().any(|one| one == name), "killed after {left} writes: {names:?}");
             }
         }
-        assert!(states > 15, "{states}");
+        assert!((16..1000).contains(&states), "{states}");
     }
 }
