@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -358,6 +359,28 @@ def test_entries_that_cannot_be_written(folder: Path, tmp_path: Path, later: Any
     )
     assert 0 < summary.entries_read < FILES * ENTRIES and not summary.complete
     assert [path.name for path in tmp_path.iterdir()] == ["o.root"]
+
+
+@pytest.mark.parametrize("how", ["another part", "link", "more entries"])
+def test_a_run_does_not_resume_with_parts_that_were_replaced(how: str, tmp_path: Path) -> None:
+    outputs = {("t", "o"): train.Output("o.root", "t")}
+    writer = Writer(outputs, tmp_path)
+    for number in range(2):
+        writer.take("t", {"o": ak.Array({"x": [number]})}, {0: 1})
+        writer.cut()
+    state = writer.cut()
+    first, second = sorted(tmp_path.glob(".o.part*.root"))
+    Writer(outputs, tmp_path).resume(state)
+    if how == "another part":
+        shutil.copyfile(second, first)
+    elif how == "link":
+        first.rename(tmp_path / "elsewhere.root")
+        first.symlink_to(tmp_path / "elsewhere.root")
+    else:
+        with sapwood.update(first) as file:
+            file["t"].extend({"x": np.array([7])})
+    with pytest.raises(sapwood.StorageError, match=rf"{first.name} was replaced"):
+        Writer(outputs, tmp_path).resume(state)
 
 
 def test_joined_steps_of_other_fields_cannot_be_written(tmp_path: Path) -> None:

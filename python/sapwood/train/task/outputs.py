@@ -20,6 +20,7 @@ import numpy as np
 
 import sapwood
 from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, StorageError, UnsupportedError, stacklevel
+from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import SUMMARY, TABLES
 from sapwood.storage.placing import claim, forget, opened, placed, put
 from sapwood.storage.sources import real_path
@@ -233,6 +234,7 @@ class Writer:
         self.sound = True  # false after a write to storage failed
         self._part = 0
         self._used: dict[tuple[str, str], list[int]] = {}
+        self._stamps: dict[tuple[str, str], dict[int, tuple[str, int]]] = {}  # UUID and size of each closed part
         self._selected: dict[tuple[str, str], int] = {}
         self._read: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection is written
         self._read_waiting: dict[tuple[str, str], Counter[int]] = {}  # input entries whose selection may still wait
@@ -388,10 +390,15 @@ class Writer:
         with _stored(self._folder):
             for key in list(self._files):
                 self._close(key)
+            for key, parts in self._used.items():
+                known = self._stamps.get(key, {})
+                stamps = {part: known.get(part) or _stamp(self._path(self._outputs[key], part)) for part in parts}
+                self._stamps[key] = stamps
         self._part += 1
         return {
             "part": self._part,
             "used": {k: list(v) for k, v in self._used.items()},
+            "stamps": {key: dict(stamps) for key, stamps in self._stamps.items()},
             "selected": dict(self._selected),
             "read": {key: Counter(read) for key, read in self._read.items()},
             "like": dict(self._like),
@@ -405,10 +412,14 @@ class Writer:
         self._used = {key: list(parts) for key, parts in state["used"].items()}
         self._selected, self._like, self._read = dict(state["selected"]), dict(state["like"]), dict(state["read"])
         self._counters, self._titles = dict(state["counters"]), dict(state["titles"])
+        self._stamps = {key: dict(stamps) for key, stamps in state["stamps"].items()}
         for key, parts in self._used.items():
-            for path in (self._path(self._outputs[key], part) for part in parts):
+            for part in parts:
+                path = self._path(self._outputs[key], part)
                 if not path.exists():
                     raise StorageError(f"{path} does not exist: without this part of an output the run cannot resume")
+                if path.is_symlink() or _stamp(path) != self._stamps[key][part]:
+                    raise StorageError(f"{path} was replaced: this part of an output is not the one that the run wrote")
 
     def finish(self, summaries: Mapping[tuple[str, str], Summary]) -> dict[str, dict[str, Any]]:
         """Join the parts of each file and add its summary; return a description of each file, by path.
@@ -476,6 +487,12 @@ class Writer:
         self._files.clear()
         if not keep_parts:
             self.clear()
+
+
+def _stamp(path: Path) -> tuple[str, int]:
+    """Return the UUID and the size of a part."""
+    with ReadOnlyFile(path) as file:
+        return file.hex_uuid, file.size
 
 
 @contextmanager
