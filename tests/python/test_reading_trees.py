@@ -290,8 +290,19 @@ def test_show_says_what_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> No
         "good                 | fake                     | int64",
         "bad                  | fake                     | unreadable: it is odd",
     ]
-    with pytest.raises(ArgumentError, match="at least 3"):
+    with pytest.raises(ArgumentError, match="from 3 to"):
         tree.show(name_width=2)
+    with pytest.raises(ArgumentError, match="10,000 characters wide"):
+        tree.show(typename_width=1 << 63)
+
+
+def test_lists_of_filters_that_contain_themselves_are_refused() -> None:
+    tree = fake_tree([FakeBranch("x", ("number", np.arange(3)))], 3)
+    endless: list[Any] = ["*"]
+    endless.append(endless)
+    with pytest.raises(ArgumentError, match="nested more than 20 levels"):
+        tree.keys(filter_name=endless)
+    assert tree.keys(filter_name=[["*"]]) == tree.keys()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ several of these, of which one must match."""
 
 _REGEX = r"(?s)/(.*)/([iLmsux]*)"
 _GLOB = r"[*?\[]"
+_DEEPEST = 20
+"""Maximum levels of lists in lists. A list may contain itself."""
 
 
 class Filter:
@@ -38,7 +40,7 @@ class Filter:
         if not self.everything:
             self._add(wanted)
 
-    def _add(self, wanted: object) -> None:
+    def _add(self, wanted: object, depth: int = 0) -> None:
         if isinstance(wanted, Filter):
             self.everything |= wanted.everything
             self.names |= wanted.names
@@ -62,8 +64,10 @@ class Filter:
         elif wanted is None:
             self.everything = True
         elif isinstance(wanted, Iterable) and not isinstance(wanted, (bytes, bytearray)):
+            if depth >= _DEEPEST:
+                raise ArgumentError(f"lists of filters are nested more than {_DEEPEST} levels deep")
             for one in wanted:
-                self._add(one)
+                self._add(one, depth + 1)
         else:
             raise TypeError(
                 "a filter is None, a name, a glob pattern, a regular expression between slashes, a function, "

@@ -347,11 +347,11 @@ class HasFields:
     ) -> None:
         """Write a table of the fields: name, C++ type, and the type of the result (or why the field cannot be read).
 
-        Filters are those of `keys`; widths are in characters, 3 at least; `stream` is standard output unless given.
+        Filters are those of `keys`; widths are in characters (3 to 10,000); `stream` is standard output unless given.
         """
         widths = (name_width, typename_width, interpretation_width)
-        if min(widths) < 3:
-            raise ArgumentError(f"a column is at least 3 characters wide, not {min(widths)}")
+        if others := [width for width in widths if not 3 <= width <= 10_000]:
+            raise ArgumentError(f"a column is from 3 to 10,000 characters wide, not {others[0]}")
         out = sys.stdout if stream is None else stream
         shown = [*((field.name, field) for field in self._itself), *self.iteritems(**chosen)]
         rows = [("name", "typename", "interpretation")]
