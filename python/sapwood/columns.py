@@ -630,6 +630,25 @@ class Members(NamedTuple):
     """The `file` of the objects."""
 
 
+def count_objects(column: Column) -> int:
+    """Return the number of Python objects that `to_numpy` makes of a column."""
+    match column:
+        case ("text", offsets, _):
+            return len(offsets) - 1
+        case ("list", offsets, content):
+            return len(offsets) - 1 + count_objects(content)
+        case ("fixed", _, _, content):
+            return count_objects(content)
+        case ("record", _, _, fields):
+            return sum(count_objects(content) for _, content in fields)
+        case ("option", index, content):
+            return len(index) + count_objects(content)
+        case ("union", _, index, contents):
+            return len(index) + sum(map(count_objects, contents))
+        case _:
+            return 0
+
+
 def to_numpy(column: Column, typename: str = "", members: Members | None = None, *, copy: bool = True) -> Array:
     """Return a NumPy array of a column; with `copy` a writable one, copied where its memory is read-only.
 

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import awkward as ak
 import numpy as np
 import pytest
 import uproot
@@ -398,3 +399,17 @@ def test_clusters_of_a_trace_are_not_mapped_beyond_a_limit() -> None:
     rows["cause"], rows["cluster"] = "decode", [0, 1 << 40]
     with pytest.raises(sapwood.errors.LimitError, match="cluster 1099511627776"):
         maps(rows)  # pyright: ignore[reportArgumentType]
+
+
+def test_lists_that_would_become_too_many_objects_are_refused(tmp_path: Path) -> None:
+    count, path = 3_200_000, tmp_path / "a.root"
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        lists = ak.Array(ak.contents.RegularArray(ak.contents.NumpyArray(np.zeros(count, np.int8)), 1))
+        file.mkrntuple("n", {"x": "var * int8"}).extend({"x": ak.from_regular(lists)})
+    assert path.stat().st_size < 1 << 20
+    with sapwood.open({path: "n"}) as table:
+        for read in (table.arrays, table["x"].array, lambda library: table.arrays(["x * 2"], library=library)):
+            with pytest.raises(sapwood.LimitError, match=f"{count} lists, .* the limit for a file of .* is 3145728"):
+                read(library="np")
+        assert len(table.arrays(entry_stop=100_000, library="np")["x"]) == 100_000
+        assert len(table.arrays()) == count

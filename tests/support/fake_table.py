@@ -144,6 +144,7 @@ class FakeFile:
     """A file that holds tables in memory."""
 
     is_far = False
+    size = 1000
     array_cache = None
     hex_uuid = "00000000-0000-0000-0000-000000000000"
 

@@ -197,6 +197,11 @@ class File(Protocol):
         ...
 
     @property
+    def size(self) -> int:
+        """The size in bytes."""
+        ...
+
+    @property
     def is_far(self) -> bool:
         """Whether the file is on remote storage, where announcing reads ahead pays off."""
         ...

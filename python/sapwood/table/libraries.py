@@ -7,14 +7,14 @@ several arrays (`group`). Results are columns (unchanged branches), Awkward arra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, SapwoodError, UnsupportedError
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, UnsupportedError
 from sapwood.table.joining import Joining, alike_arrays, alike_layouts
 
 NO_UNIONS = (
@@ -97,6 +97,16 @@ class Library(ABC):
         """Return why this library has no form for a result; None if it has one."""
         del result
         return None
+
+    def check(self, results: Iterable[Result], stored: int, where: str) -> None:
+        """Refuse results that would take too much memory for a file of `stored` bytes.
+
+        Raises
+        ------
+        LimitError
+            This library would make too many Python objects. The message ends with `where`.
+        """
+        del results, stored, where
 
     @abstractmethod
     def finish(self, result: Result, entries: Entries) -> Foreign:
@@ -339,10 +349,26 @@ def _common_start(names: list[str]) -> int:
     return 0
 
 
+_LEAST_STORED = 1 << 20
+"""The size that smaller files have for the limit, in bytes."""
+_OBJECTS_PER_BYTE = 3
+"""Maximum number of objects for each byte of a file. An array, as an item of another one, takes 120 bytes."""
+
+
 class NumPy(Library):
     """NumPy: see `sapwood.columns.to_numpy` for what each type becomes."""
 
     name = "np"
+
+    def check(self, results: Iterable[Result], stored: int, where: str) -> None:
+        """Count the objects: each list, string and value that may be missing is one."""
+        most = max(stored, _LEAST_STORED) * _OBJECTS_PER_BYTE
+        count = sum(columns.count_objects(one.column) for one in results if not isinstance(one.value, np.ndarray))
+        if count > most:
+            raise LimitError(
+                f"{count} lists, strings or values that may be missing would each become a Python object; the limit "
+                f"for a file of {stored} bytes is {most}: read fewer entries, or choose another library\n{where}"
+            )
 
     def finish(self, result: Result, entries: Entries) -> Foreign:
         """Make a NumPy array, a writable one."""

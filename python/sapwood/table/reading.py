@@ -402,9 +402,14 @@ def _kept(query: Query, start: int, stop: int, form: ResultForm, cache: MutableM
         found = [(name, Result(fields[node.field])) for name in names if isinstance(node := nodes[name], Leaf)]
         return form.library.group(found, entries, form.how, None)
     data = Scan(query).read(start, stop)
-    for key, field, column in zip(keys, query.all_fields, data, strict=True):
-        if column is not None:
-            cache[key] = form.library.finish(Result(column, mark=field.mark if field.is_marked else None), entries)
+    stored = {
+        key: Result(column, mark=field.mark if field.is_marked else None)
+        for key, field, column in zip(keys, query.all_fields, data, strict=True)
+        if column is not None
+    }
+    form.library.check(stored.values(), query.source.file.size, query.source.location)
+    for key, result in stored.items():
+        cache[key] = form.library.finish(result, entries)
     return form.make(query, data, entries)
 
 

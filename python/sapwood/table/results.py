@@ -102,6 +102,7 @@ class ResultForm(NamedTuple):
                 value = work.keep(value, only, name)
             field = node.field if isinstance(node, Leaf) else None
             results.append((name, Result(value, parameters, field, _marker(node))))
+        self.library.check((result for _, result in results), query.source.file.size, query.source.location)
         return results, entries
 
 
