@@ -137,6 +137,8 @@ class _Chunk:
 
 class _FewBins(sparse.THnSparse):
     _with_flow = (3,)  # pyright: ignore[reportIncompatibleMethodOverride]
+    parent = None  # pyright: ignore[reportIncompatibleMethodOverride]
+    ndim = 1  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __len__(self) -> int:
         return 2
@@ -153,6 +155,16 @@ def test_a_sparse_histogram_with_a_bin_beyond_its_axis(monkeypatch: pytest.Monke
     monkeypatch.setattr(_FewBins, "_with_flow", (4,))
     with pytest.raises(CorruptError, match="0 cells"):
         sparse.THn._dense(found, _Empty())  # pyright: ignore[reportArgumentType, reportPrivateUsage]
+
+
+def test_coordinates_of_too_many_bins_for_the_stored_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with sapwood.open(OBJECTS / "standard.root") as file:
+        found = file[next(name for name, kind in file.classnames().items() if kind.startswith("THnSparse"))]
+    assert found.coordinates.shape == (len(found), found.ndim)
+    monkeypatch.setattr(sparse, "_FEW_CELLS", 0)
+    monkeypatch.setattr(sparse, "_CELLS_PER_BYTE", 0)
+    with pytest.raises(sapwood.LimitError, match=f"{len(found)} filled bins"):
+        _ = found.coordinates
 
 
 class _Empty:

@@ -325,6 +325,19 @@ def test_a_block_of_an_entry_list_that_contradicts_itself(place: int, members: d
         _ = found.with_members({"fBlocks": blocks}).entries
 
 
+def test_an_entry_list_of_too_many_entries_for_the_stored_bytes_is_counted_only() -> None:
+    """Blocks that list what they leave out have no bytes for their entries."""
+    found = sapwood.open(GOLDEN / "entry_lists.root")["chosen"]
+    block = found.member("fBlocks")[0].with_members({"fPassing": False})
+    count = 600 * (64_000 - 2)
+    many = found.with_members({"fBlocks": [block] * 600, "fNBlocks": 600, "fN": count})
+    assert len(many) == count
+    with pytest.raises(sapwood.LimitError, match=f"{count} entries are too many for an array"):
+        _ = many.entries
+    few = found.with_members({"fBlocks": [block] * 2, "fNBlocks": 2, "fN": 2 * (64_000 - 2)}).entries
+    assert few[:5].tolist() == [0, 2, 3, 4, 6] and few[-1] == 127_999 and len(few) == 2 * (64_000 - 2)
+
+
 def test_parts_of_an_entry_list_that_contradict_it_are_errors() -> None:
     found = sapwood.open(GOLDEN / "entry_lists.root")["chosen"]
     parted = {"fBlocks": None, "fNBlocks": 0, "fLists": [found, found], "fN": 6}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.errors import CorruptError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import CorruptError, LimitError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.objects.basic import TNamed
 from sapwood.objects.model import Model, behavior, place_of
 
@@ -18,6 +18,10 @@ BLOCK = 64_000
 WORDS = BLOCK // 16
 """Number of 16-bit words of a block with one bit per entry (``TEntryListBlock::kBlockSize``), and the maximum number of
 entries in a block that lists them."""
+_FEW = 1 << 25
+"""Number of entries that the numbers of a list may always have: 256 MiB."""
+_ENTRIES_PER_BYTE = 48
+"""Maximum number of entries for each stored byte of the list: 384 bytes."""
 _UNUSED, _BITS, _LIST = -1, 0, 1
 """Meanings of ``TEntryListBlock::fType``."""
 
@@ -68,6 +72,8 @@ class TEntryList(TNamed):
         ------
         CorruptError
             The counts of the list or of a block differ from the stored entries.
+        LimitError
+            The numbers would take over 256 MiB, and over 384 times the stored bytes of the list.
         UnsupportedError
             The list has parts for several trees, or elements of entries.
         """
@@ -75,17 +81,24 @@ class TEntryList(TNamed):
             raise UnsupportedError(f"entry list {self.name} has parts for several trees: each has its own entries")
         if self.has_member("fSubLists") and (self.member("fSubLists") or self.member("fEntry") != -1):
             raise UnsupportedError(f"entry list {self.name} chooses elements inside entries, not only entries")
-        return self._stored()
+        blocks = self._counted()
+        total = sum(count for _, count in blocks)
+        most = _FEW if self.parent is None else max(_FEW, _ENTRIES_PER_BYTE * self.parent.fNbytes)
+        if total > most:
+            raise LimitError(f"{place_of(self)}: {total} entries are too many for an array of their numbers ({most})")
+        found, end = np.empty(total, np.int64), 0
+        for place, (block, count) in enumerate(blocks):
+            found[end : end + count] = _entries(block) + place * BLOCK
+            end += count
+        return found
 
-    def _stored(self) -> Numbers:
-        stored: list[Any] = list(self.member("fBlocks") or ())
-        if len(stored) != self.member("fNBlocks"):
-            raise CorruptError(f"{place_of(self)}: {len(stored)} blocks are stored, {self.member('fNBlocks')} expected")
-        blocks = [
-            _entries(block, f"{place_of(self)}: block {place}") + place * BLOCK for place, block in enumerate(stored)
-        ]
-        found = np.concatenate(blocks) if blocks else np.empty(0, np.int64)
-        self._check_count(len(found), 2 * WORDS * len(blocks))
+    def _counted(self) -> list[tuple[Any, int]]:
+        """Return each block with the number of its entries."""
+        blocks: list[Any] = list(self.member("fBlocks") or ())
+        if len(blocks) != self.member("fNBlocks"):
+            raise CorruptError(f"{place_of(self)}: {len(blocks)} blocks are stored, {self.member('fNBlocks')} expected")
+        found = [(block, _count(block, f"{place_of(self)}: block {place}")) for place, block in enumerate(blocks)]
+        self._check_count(sum(count for _, count in found), 2 * WORDS * len(blocks))
         return found
 
     def _check_count(self, stored: int, most: int | None = None) -> None:
@@ -108,7 +121,7 @@ class TEntryList(TNamed):
 
     def __len__(self) -> int:
         """Count the entries."""
-        return sum(len(part._stored()) for part in self.parts)
+        return sum(count for part in self.parts for _, count in part._counted())
 
 
 @behavior("TEventList")
@@ -135,28 +148,41 @@ class TEventList(TNamed):
         return self.member("fN")
 
 
-def _entries(block: Any, place: str) -> Numbers:
-    """Return the entries of one block: each a bit, or a number in a list, of those chosen or of those left out."""
+def _count(block: Any, place: str) -> int:
+    """Check a block, and return the number of its entries.
+
+    Each entry is a bit, or a number in a list of those chosen or of those left out.
+    """
     if not isinstance(block, Model) or block.classname != "TEntryListBlock":
         raise CorruptError(f"{place}: {block!r} instead of a TEntryListBlock")
     kind, count, size = block.member("fType"), block.member("fNPassed"), block.member("fN")
     indices, passing = np.asarray(block.member("fIndices"), np.int64), block.member("fPassing")
-    chosen = np.zeros(BLOCK, np.bool_)
     if kind == _UNUSED:
         fits = passing and size in (0, WORDS) and count == len(indices) == 0
     elif kind == _BITS:
-        fits = passing and size == len(indices) == WORDS
-        if fits:
-            chosen[:] = np.unpackbits(indices.astype("<u2").view(np.uint8), bitorder="little")
-            fits = count == np.count_nonzero(chosen)
+        fits = passing and size == len(indices) == WORDS and count == np.count_nonzero(_bits(indices))
     else:
         fits = kind == _LIST and count == size == len(indices) <= WORDS and bool(np.all(np.diff(indices) > 0))
         fits = fits and bool(np.all(indices < BLOCK))
-        if fits:
-            chosen[indices] = True
     if not fits:
         raise CorruptError(
             f"{place}: type {kind} with {len(indices)} numbers up to {indices.max(initial=0)} contradicts its counts "
             f"fNPassed = {count}, fN = {size}, fPassing = {passing}"
         )
-    return np.flatnonzero(chosen if passing else ~chosen)
+    return count if passing else BLOCK - count
+
+
+def _bits(indices: Numbers) -> Numbers:
+    return np.unpackbits(indices.astype("<u2").view(np.uint8), bitorder="little")
+
+
+def _entries(block: Any) -> Numbers:
+    """Return the entries of a block that was checked, counted from its first one."""
+    indices = np.asarray(block.member("fIndices"), np.int64)
+    if block.member("fType") == _BITS:
+        return np.flatnonzero(_bits(indices))
+    if block.member("fPassing"):
+        return indices
+    chosen = np.ones(BLOCK, np.bool_)
+    chosen[indices] = False
+    return np.flatnonzero(chosen)

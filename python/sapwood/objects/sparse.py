@@ -58,12 +58,13 @@ class _ManyAxes(Histogram):
     def _with_flow(self) -> tuple[int, ...]:
         return tuple(size + 2 for size in self.shape)
 
+    def _most_cells(self) -> int:
+        """Return how many numbers an array may have, as far as the stored bytes allow."""
+        return _MOST_CELLS if self.parent is None else max(_FEW_CELLS, _CELLS_PER_BYTE * self.parent.fNbytes)
+
     def _must_fit(self) -> None:
         cells = int(np.prod([float(size) for size in self._with_flow]))
-        most = _MOST_CELLS
-        if self.parent is not None:
-            most = min(most, max(_FEW_CELLS, _CELLS_PER_BYTE * self.parent.fNbytes))
-        if cells > most:
+        if cells > min(_MOST_CELLS, self._most_cells()):
             raise LimitError(f"{self!r} has {cells} cells: too many for an array of all; see `coordinates`")
 
     def values(self, flow: bool = False) -> Array:
@@ -118,26 +119,37 @@ class THnSparse(_ManyAxes):
 
     @property
     def coordinates(self) -> Array:
-        """The indices of the filled bins, of shape (bins, axes): 0 is the underflow, 1 the first bin."""
-        # Coordinates are packed, little-endian: for each axis as many bits as its highest bin number needs.
-        widths = [size.bit_length() for size in self._with_flow]
-        found: list[Array] = []
+        """The indices of the filled bins, of shape (bins, axes): 0 is the underflow, 1 the first bin.
+
+        Raises
+        ------
+        LimitError
+            They would take over 128 MiB, and over 384 times the stored bytes.
+        """
+        packed = list[Array]()
         for chunk in self._chunks():
             size = chunk.member("fSingleCoordinateSize")
-            packed = np.asarray(chunk.member("fCoordinates")).view(np.uint8)
-            packed = packed[: len(packed) // size * size].reshape(-1, size)
-            bits = np.unpackbits(packed, axis=1, bitorder="little")
-            columns: list[Array] = []
-            start = 0
-            for width in widths:
-                weights = 1 << np.arange(width, dtype=np.int64)
-                columns.append(bits[:, start : start + width].astype(np.int64) @ weights)
-                start += width
-            found.append(np.stack(columns, axis=1))
-        every = self._within(np.concatenate(found) if found else np.zeros((0, self.ndim), dtype=np.int64))
-        if np.any(every >= np.asarray(self._with_flow)):
+            stored = np.asarray(chunk.member("fCoordinates")).view(np.uint8)
+            packed.append(stored[: len(stored) // size * size].reshape(-1, size))
+        bins = sum(map(len, packed))
+        if bins * self.ndim > self._most_cells():
+            raise LimitError(f"{self!r} has {bins} filled bins: too many for an array of their {self.ndim} coordinates")
+        every, start = np.empty((bins, self.ndim), np.int64), 0
+        # Coordinates are packed, little-endian: for each axis as many bits as its highest bin number needs.
+        for axis, size in enumerate(self._with_flow):
+            end, place = start + size.bit_length(), 0
+            for chunk in packed:
+                # The bits of an axis are in up to five bytes.
+                value = np.zeros(len(chunk), np.int64)
+                for byte in range(start // 8, (end + 7) // 8):
+                    value |= chunk[:, byte].astype(np.int64) << (8 * (byte - start // 8))
+                every[place : place + len(chunk), axis] = value >> start % 8 & (1 << size.bit_length()) - 1
+                place += len(chunk)
+            start = end
+        found = self._within(every)
+        if np.any(found >= np.asarray(self._with_flow)):
             raise CorruptError(f"{place_of(self)}: a filled bin is beyond the last bin of its axis")
-        return every
+        return found
 
     @property
     def contents(self) -> Array:
