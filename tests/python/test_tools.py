@@ -16,6 +16,7 @@ import sapwood
 import sapwood.new
 from sapwood.cli import main
 from sapwood.errors import ArgumentError, UnsupportedError
+from sapwood.tools import difference
 from sapwood.tools.conversion import convert
 from sapwood.tools.difference import differences, first_difference
 from sapwood.tools.drawing import histogram_of, object_text, text_of
@@ -158,6 +159,13 @@ def test_the_first_difference_beyond_a_tolerance(
     for one, other in ((a, b), (b, a)):
         pair = (columns.from_awkward(ak.Array(values)) for values in (one, other))
         assert first_difference(*pair, tolerance) == place
+
+
+def test_maps_whose_keys_are_objects_are_compared_by_the_members_of_the_keys() -> None:
+    path = Path(__file__).parent.parent / "golden" / "objects" / "entry_lists.root"
+    first, second = (sapwood.open(path)["chosen"] for _ in range(2))
+    for other, expected in (({second: 1}, True), ({second: 2}, False), ({}, False)):
+        assert difference._same({first: 1}, other, (0, 0), set()) is expected  # pyright: ignore[reportPrivateUsage]
 
 
 def test_an_infinity_differs_from_every_number_in_objects(tmp_path: Path) -> None:

@@ -406,6 +406,8 @@ def _same(a: Foreign, b: Foreign, tolerance: tuple[float, float], known: set[tup
             for one in (a, b)
         )
         return _same(mine, theirs, tolerance, known)
+    if isinstance(a, Mapping) and any(hasattr(key, "all_members") and not isinstance(key, str) for key in a):
+        return _same(list(a.items()), list(b.items()), tolerance, known)  # objects as keys are equal by their members
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(_same(a[key], b[key], tolerance, known) for key in a)
     if isinstance(a, Sequence) and not isinstance(a, (str, bytes)):
