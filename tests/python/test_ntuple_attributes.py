@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.tools import copying, recovering
+from sapwood.tools import checking, copying, recovering
+
+pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+import crafted_ntuple
+from crafted_ntuple import envelopes
 
 N = 100
 
@@ -137,3 +141,52 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             table.attribute_set("second")
         first.extend({"v": [5]}, [(0, 10)])
     assert attributes(path, "first") == [row(0, 10, v=5)]
+
+
+def test_a_set_is_not_its_own_ntuple_nor_has_sets_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        for name in ("n", "m"):
+            table = file.mkrntuple(name, {"x": "int32"})
+            table.add_attribute_set("s", {"v": "int32"})
+    whole = path.read_bytes()
+    for other, text in (
+        ("n", "its header is that of the RNTuple to which it is linked"),
+        ("m", "it has attribute sets"),
+    ):
+        path.write_bytes(whole)
+        link(path, "n", other)
+        with sapwood.open(path) as file, pytest.raises(sapwood.CorruptError, match=text):
+            file["n"].attribute_set("s")
+        with sapwood.open(path) as file:
+            assert [(one.code, one.path) for one in checking.check(path)] == [("ntuple", "n;1: s")]
+
+
+def test_sets_with_one_anchor_are_verified_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.root"
+    with sapwood.recreate(path, compression=None) as file:
+        table = file.mkrntuple("n", {"x": "int32"})
+        table.add_attribute_set("s", {"v": "int32"})
+        table.add_attribute_set("t", {"v": "int32"})
+    link(path, "n", "n", "t")
+    assert [(one.code, one.path) for one in checking.check(path)] == [("ntuple", "n;1: t")]
+
+
+def link(path: Path, name: str, other: str, second: str | None = None) -> None:
+    """Have the footer of an uncompressed RNTuple give the anchor of another one for its set "s".
+
+    If there is a `second` set, its anchor becomes that of "s".
+    """
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        own = file[name].attribute_set(second or "s")
+        target = file[name].attribute_set("s") if second else file[other]
+        headers = [one.native.header_offset for one in (own, target)]
+    # The offset of the header follows four version numbers.
+    old, new = (data.index(one.to_bytes(8, "big")) - len(crafted_ntuple.ANCHOR) - 8 for one in headers)
+    wanted = old.to_bytes(8, "little")
+    start, end = next((start, end) for start, end in envelopes(data)[2] if wanted in data[start:end])
+    place = data.index(wanted, start)
+    data[place : place + 8] = new.to_bytes(8, "little")
+    data[end - 8 : end] = crafted_ntuple.digest(data[start : end - 8])
+    path.write_bytes(data)

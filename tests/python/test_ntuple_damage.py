@@ -19,7 +19,8 @@ import pytest
 import sapwood
 from sapwood.tools.checking import check
 
-xxhash = pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+from crafted_ntuple import digest, envelopes
 
 PLAIN = Path(__file__).parent.parent / "golden" / "ntuple" / "plain.root"
 EDGES = [0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 0x8000_0000, 1 << 62, (1 << 63) - 1, 1 << 63]
@@ -38,22 +39,6 @@ def read_all(data: bytes, tmp_path: Path) -> Any:
             except sapwood.SapwoodError as error:
                 assert "damaged.root" in str(error)
         return found
-
-
-def envelopes(data: bytes) -> dict[int, list[tuple[int, int]]]:
-    """Find the envelopes of each kind: where they start and end."""
-    found: dict[int, list[tuple[int, int]]] = {1: [], 2: [], 3: []}
-    for start in range(100, len(data) - 24):
-        kind = int.from_bytes(data[start : start + 2], "little")
-        length = int.from_bytes(data[start + 2 : start + 8], "little")
-        end = start + length
-        if kind in found and length >= 24 and end <= len(data) and data[end - 8 : end] == digest(data[start : end - 8]):
-            found[kind].append((start, end))
-    return found
-
-
-def digest(data: bytes) -> bytes:
-    return xxhash.xxh3_64_intdigest(data).to_bytes(8, "little")
 
 
 def sealed(data: bytearray, where: dict[int, list[tuple[int, int]]]) -> bytes:

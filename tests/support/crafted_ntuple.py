@@ -25,13 +25,25 @@ ANCHOR = bytes.fromhex("400000420002")
 """Byte count and class version of an anchor."""
 
 
-def digest(data: bytes) -> bytes:
+def digest(data: bytes | bytearray) -> bytes:
     return xxhash.xxh3_64_intdigest(data).to_bytes(8, "little")
 
 
 def envelope(kind: int, content: bytes) -> bytes:
     data = struct.pack("<Q", kind | (len(content) + 16) << 16) + content
     return data + digest(data)
+
+
+def envelopes(data: bytes | bytearray) -> dict[int, list[tuple[int, int]]]:
+    """Find the envelopes of each kind: where they start and end."""
+    found: dict[int, list[tuple[int, int]]] = {1: [], 2: [], 3: []}
+    for start in range(100, len(data) - 24):
+        kind = int.from_bytes(data[start : start + 2], "little")
+        length = int.from_bytes(data[start + 2 : start + 8], "little")
+        end = start + length
+        if kind in found and length >= 24 and end <= len(data) and data[end - 8 : end] == digest(data[start : end - 8]):
+            found[kind].append((start, end))
+    return found
 
 
 def record(content: bytes) -> bytes:

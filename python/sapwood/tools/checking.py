@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import itertools
 import os
 import struct
@@ -268,6 +269,11 @@ def records(native: _native.File, start: int, end: int) -> Iterator[RecordHead |
         at += abs(head.length)
 
 
+def _not_opened(path: str, error: Exception, offset: int) -> Finding:
+    """Return the finding of an RNTuple or attribute set that cannot be opened."""
+    return Finding("class-unknown" if isinstance(error, UnsupportedError) else "ntuple", path, one_line(error), offset)
+
+
 class _Check:
     def __init__(self, file: Foreign, native: _native.File, deep: bool) -> None:
         self._file = file
@@ -281,6 +287,11 @@ class _Check:
         """Offsets of the directories."""
         self._free: dict[int, int] = {}
         """First and last byte of the free segments in the file."""
+
+    @functools.cached_property
+    def _offsets(self) -> list[int]:
+        """The offsets of all records that were found, in order."""
+        return sorted(self._heads)
 
     def run(self) -> Iterator[Finding]:
         """Yield all findings."""
@@ -466,38 +477,45 @@ class _Check:
     def _ntuple(self, path: str, directory: _native.Directory, key: _native.Key) -> Iterator[Finding]:
         try:
             ntuple = directory.ntuple(key)
-            sets = [(path, ntuple)]
-            sets += [(f"{path}: {name}", ntuple.attribute_set(name)) for name, _, _ in ntuple.attribute_sets]
         except (SapwoodError, NotImplementedError) as error:
-            code = "class-unknown" if isinstance(error, UnsupportedError) else "ntuple"
-            yield Finding(code, path, one_line(error), key.seek)
+            yield _not_opened(path, error, key.seek)
             return
-        faulty = False
-        offsets = sorted(self._heads)
-        for name, one in sets:
-            faults, used = one.verify(self._deep)
-            for code, part, text, _ in faults:
-                faulty = True
-                yield Finding(code, f"{name}: {part}", text)
-            for start, end in used:
-                self._used.append((start, end, f"{name}: pages", False))
-                record = self._heads[offsets[bisect.bisect_right(offsets, start) - 1]] if offsets else None
-                # The records after a damaged one are unknown.
-                known = record is not None and start < record.offset + abs(record.length)
-                if (
-                    known
-                    and record is not None
-                    and not (
-                        record.classname == "RBlob"
-                        and record.offset + record.key_bytes <= start
-                        and end <= record.offset + record.length
-                    )
-                ):
-                    faulty = True
-                    text = f"bytes {start} to {end} are not in one record of pages"
-                    yield Finding("ntuple-page-place", name, text, start)
+        faulty = yield from self._pages(path, ntuple)
+        headers = set[int]()
+        for name, _, _ in ntuple.attribute_sets:
+            inside = f"{path}: {name}"
+            try:
+                one = ntuple.attribute_set(name)
+            except (SapwoodError, NotImplementedError) as error:
+                yield _not_opened(inside, error, key.seek)
+                continue
+            if one.header_offset in headers:
+                yield Finding("ntuple", inside, "its header is that of another attribute set", one.header_offset)
+                continue
+            headers.add(one.header_offset)
+            faulty |= yield from self._pages(inside, one)
         if self._deep and not faulty:
             yield from self._values(path, "ntuple-values")
+
+    def _pages(self, name: str, ntuple: _native.NTuple) -> Generator[Finding, None, bool]:
+        """Yield the findings in page lists and pages of an RNTuple or attribute set; return whether there are any."""
+        faults, used = ntuple.verify(self._deep)
+        faulty = bool(faults)
+        for code, part, text, _ in faults:
+            yield Finding(code, f"{name}: {part}", text)
+        for start, end in used:
+            self._used.append((start, end, f"{name}: pages", False))
+            before = bisect.bisect_right(self._offsets, start)
+            record = self._heads[self._offsets[before - 1]] if self._offsets else None
+            # The records after a damaged one are unknown.
+            if record is None or start >= record.offset + abs(record.length):
+                continue
+            first = record.offset + record.key_bytes
+            if record.classname != "RBlob" or start < first or end > record.offset + record.length:
+                faulty = True
+                text = f"bytes {start} to {end} are not in one record of pages"
+                yield Finding("ntuple-page-place", name, text, start)
+        return faulty
 
     def _values(self, path: str, code: str) -> Iterator[Finding]:
         """Decode all fields, a few entries at a time; yield the first fault of each field."""

@@ -231,7 +231,7 @@ impl NTuple {
         Ok(())
     }
 
-    /// Opens a linked attribute set.
+    /// Opens a linked attribute set. A set has no attribute sets itself.
     pub fn attribute_set(&self, name: &str) -> Result<Self> {
         let place = || format!("attribute set {name} of RNTuple {} in {}", self.name, self.file.name());
         let set = self.attributes.iter().find(|set| set.name == name);
@@ -242,7 +242,12 @@ impl NTuple {
                 return Err(Error::unsupported(format!("its schema has version {major}.{minor}")));
             }
             let object = envelope::fetch(&self.file, set.locator.blob(set.length)?, 0, Cause::Object)?;
-            Self::of_anchor(&self.file, &Anchor::parse(&object).within(|| "the anchor")?)
+            let anchor = Anchor::parse(&object).within(|| "the anchor")?;
+            if anchor.header.offset == self.anchor.header.offset {
+                return Err(Error::corrupt("its header is that of the RNTuple to which it is linked"));
+            }
+            let found = Self::of_anchor(&self.file, &anchor)?;
+            if found.attributes.is_empty() { Ok(found) } else { Err(Error::corrupt("it has attribute sets itself")) }
         };
         open().within(place)
     }
