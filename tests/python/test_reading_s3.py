@@ -95,6 +95,37 @@ def test_keys_of_profiles_and_web_identities(tmp_path: Path, monkeypatch: pytest
         sapwood.open("s3://bucket/events.root")
 
 
+class _Repeating(BaseHTTPRequestHandler):
+    """Refuses each request, and repeats its headers."""
+
+    def do_GET(self) -> None:
+        text = f"<Error><Code>AccessDenied</Code><Message>{dict(self.headers)}</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *args: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Write nothing."""
+
+
+def test_secrets_that_a_server_repeats_are_not_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Repeating) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{service.server_port}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        for path, options in (
+            ("s3://bucket/x.root", {"key": "access-key", "secret": "the-secret", "token": "session-token"}),
+            (f"{url}/x.root", {"headers": {"Authorization": "Bearer session-token", "Accept-Language": "de"}}),
+        ):
+            with pytest.raises(sapwood.StorageError, match="AccessDenied") as caught:
+                sapwood.open(path, **options)
+            text = str(caught.value)
+            assert "***" in text and "session-token" not in text and "the-secret" not in text
+            assert "accept-language" in text.lower() or "access-key" in text
+        service.shutdown()
+
+
 @pytest.mark.parametrize(
     "answer",
     [

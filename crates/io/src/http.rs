@@ -58,6 +58,17 @@ pub struct Settings {
     pub certificate: Option<ClientCert>,
 }
 
+impl Settings {
+    /// Returns a server's words without the secrets of the request, which it may repeat.
+    fn hidden(&self, words: String) -> String {
+        let headers = self.headers.iter().filter(|(name, value)| is_secret(name, value));
+        let values = headers.filter_map(|(_, value)| value.split_whitespace().last());
+        let keys = self.keys.iter().flat_map(|keys| [Some(keys.secret.as_str()), keys.token.as_deref()]).flatten();
+        let secrets = values.chain(keys).filter(|secret| secret.len() >= SHORTEST_SECRET);
+        secrets.fold(words, |words, secret| words.replace(secret, "***"))
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         // nginx and others accept 8 KiB for a line.
@@ -67,6 +78,8 @@ impl Default for Settings {
 
 /// The error for a part of a file whose place is not stated, or contradicts itself.
 const NO_RANGE: &str = "the answer has no valid Content-Range";
+/// Minimum length of a secret that is looked for in a server's words: shorter ones may be parts of others.
+const SHORTEST_SECRET: usize = 4;
 /// Bytes of the first read, which also returns the file size.
 const FIRST: u64 = 64 << 10;
 /// Maximum bytes of a whole file from a server that does not report its size.
@@ -380,7 +393,7 @@ impl Http {
         if status == StatusCode::PARTIAL_CONTENT {
             return Err(Fault::lasting(Error::other(NO_RANGE)).at(&server));
         }
-        Err(refused(response))
+        Err(refused(response, &self.settings))
     }
 
     /// Copies a file that a server delivers only as a whole.
@@ -448,7 +461,7 @@ impl Http {
                 let server = server_of(&response.get_uri().to_string());
                 Err(Fault::passing(Error::other(NO_RANGE)).at(&server))
             }
-            _ => Err(refused(response)),
+            _ => Err(refused(response, &self.settings)),
         }
     }
 
@@ -461,7 +474,7 @@ impl Http {
             | StatusCode::BAD_REQUEST
             | StatusCode::RANGE_NOT_SATISFIABLE
             | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            _ => return Err(refused(response)),
+            _ => return Err(refused(response, &self.settings)),
         }
         let alone = |(range, size): &(Range, u64)| range.end() == *size && range.length <= END;
         let Some((range, size)) = content_range(response.headers()).filter(alone) else { return Ok(None) };
@@ -624,7 +637,7 @@ impl Http {
                 return Err(Fault::learnt(format!("{asked} ranges: {status}")).at(&server));
             }
             _ => {
-                let fault = refused(response);
+                let fault = refused(response, &self.settings);
                 return Err(if self.led(way, &led) && !fault.again {
                     Fault::passing(fault.error)
                 } else {
@@ -805,7 +818,7 @@ impl Transport for Http {
         match response.status() {
             StatusCode::OK => {}
             StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => return Ok(None),
-            _ => return Err(refused(response)),
+            _ => return Err(refused(response, &self.settings)),
         }
         let size = response.headers().get("content-length").and_then(|size| size.to_str().ok()?.parse().ok());
         // Errors about another version do not apply to this one.

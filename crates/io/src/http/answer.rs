@@ -1,7 +1,7 @@
 //! Interpreting a server's answer: bytes, redirection, version, checksum, error.
 
 use super::address::server_of;
-use super::{Way, date, s3};
+use super::{Settings, Way, date, s3};
 use crate::cancel;
 use crate::checksum::Checksum;
 use crate::ledger::said;
@@ -146,8 +146,8 @@ pub(super) fn is_of_certificate(error: &Error) -> bool {
     matches!(of_tls, Some(rustls::Error::InvalidCertificate(_)))
 }
 
-/// Converts an answer without bytes of the file into an error.
-pub(super) fn refused(response: Response<Body>) -> Fault {
+/// Converts an answer without bytes of the file into an error, which does not repeat secrets of the request.
+pub(super) fn refused(response: Response<Body>, settings: &Settings) -> Fault {
     let (status, server) = (response.status(), server_of(&response.get_uri().to_string()));
     let after = retry_after(response.headers());
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -166,6 +166,7 @@ pub(super) fn refused(response: Response<Body>) -> Fault {
             message = format!("{message}; the bucket is in {region} (AWS_REGION)");
         }
     }
+    let message = settings.hidden(message);
     let error = |kind| Error::new(kind, message.clone());
     let fault = match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Fault::lasting(error(ErrorKind::NotFound)),
