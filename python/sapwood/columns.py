@@ -630,23 +630,29 @@ class Members(NamedTuple):
     """The `file` of the objects."""
 
 
-def count_objects(column: Column) -> int:
-    """Return the number of Python objects that `to_numpy` makes of a column."""
+def numpy_bytes(column: Column) -> int:
+    """Return the memory that `to_numpy` needs for a column, in bytes: of its arrays, objects and copies."""
     match column:
-        case ("text", offsets, _):
-            return len(offsets) - 1
+        case ("number", values):
+            return values.nbytes * (1 if values.flags.writeable else 2)
+        case ("text", offsets, data):
+            return _OBJECT * (len(offsets) - 1) + len(data)
         case ("list", offsets, content):
-            return len(offsets) - 1 + count_objects(content)
+            return _OBJECT * (len(offsets) - 1) + numpy_bytes(content)
         case ("fixed", _, _, content):
-            return count_objects(content)
+            return numpy_bytes(content)
         case ("record", _, _, fields):
-            return sum(count_objects(content) for _, content in fields)
+            return sum(numpy_bytes(content) for _, content in fields)
         case ("option", index, content):
-            return len(index) + count_objects(content)
+            return _OBJECT * len(index) + numpy_bytes(content)
         case ("union", _, index, contents):
-            return len(index) + sum(map(count_objects, contents))
+            return _OBJECT * len(index) + sum(map(numpy_bytes, contents))
         case _:
             return 0
+
+
+_OBJECT = 120
+"""Bytes of an item of an array of objects that is an array itself, and of its place."""
 
 
 def to_numpy(column: Column, typename: str = "", members: Members | None = None, *, copy: bool = True) -> Array:

@@ -24,6 +24,7 @@ from sapwood import tools, train
 from sapwood.cli import main
 from sapwood.pages.accesses import maps
 from sapwood.show.safe import safe_line, safe_text
+from sapwood.table.libraries import Result, library_of
 
 pytestmark = pytest.mark.usefixtures("forked_starts")
 GOLDEN = Path(__file__).parent.parent / "golden" / "objects"
@@ -415,14 +416,26 @@ def test_clusters_of_a_trace_are_not_mapped_beyond_a_limit() -> None:
 
 
 def test_lists_that_would_become_too_many_objects_are_refused(tmp_path: Path) -> None:
-    count, path = 3_200_000, tmp_path / "a.root"
+    count, path = 4_000_000, tmp_path / "a.root"
     with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
         lists = ak.Array(ak.contents.RegularArray(ak.contents.NumpyArray(np.zeros(count, np.int8)), 1))
         file.mkrntuple("n", {"x": "var * int8"}).extend({"x": ak.from_regular(lists)})
     assert path.stat().st_size < 1 << 20
     with sapwood.open({path: "n"}) as table:
         for read in (table.arrays, table["x"].array, lambda library: table.arrays(["x * 2"], library=library)):
-            with pytest.raises(sapwood.LimitError, match=f"{count} lists, .* the limit for a file of .* is 3145728"):
+            with pytest.raises(sapwood.LimitError, match=r"objects would take \d+ bytes, over 384 times"):
                 read(library="np")
         assert len(table.arrays(entry_stop=100_000, library="np")["x"]) == 100_000
         assert len(table.arrays()) == count
+
+
+def test_values_that_fields_share_count_for_each_of_their_arrays() -> None:
+    values = np.zeros(1_000_000)
+    shared = Result(("number", values))
+    numpy = library_of("np")
+    numpy.check([shared] * 50, 1000, "here")
+    with pytest.raises(sapwood.LimitError, match=r"of the file: .*\nhere"):
+        numpy.check([shared] * 51, 1000, "here")
+    values.flags.writeable = False  # is copied
+    with pytest.raises(sapwood.LimitError):
+        numpy.check([shared] * 50, 1000, "here")

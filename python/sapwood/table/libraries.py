@@ -104,7 +104,7 @@ class Library(ABC):
         Raises
         ------
         LimitError
-            This library would make too many Python objects. The message ends with `where`.
+            The arrays and objects of this library would take too many bytes. The message ends with `where`.
         """
         del results, stored, where
 
@@ -351,8 +351,8 @@ def _common_start(names: list[str]) -> int:
 
 _LEAST_STORED = 1 << 20
 """The size that smaller files have for the limit, in bytes."""
-_OBJECTS_PER_BYTE = 3
-"""Maximum number of objects for each byte of a file. An array, as an item of another one, takes 120 bytes."""
+_MOST_TIMES = 384
+"""Maximum bytes in memory for each byte of a file."""
 
 
 class NumPy(Library):
@@ -361,13 +361,12 @@ class NumPy(Library):
     name = "np"
 
     def check(self, results: Iterable[Result], stored: int, where: str) -> None:
-        """Count the objects: each list, string and value that may be missing is one."""
-        most = max(stored, _LEAST_STORED) * _OBJECTS_PER_BYTE
-        count = sum(columns.count_objects(one.column) for one in results if not isinstance(one.value, np.ndarray))
-        if count > most:
+        """Count the bytes of arrays and of their objects, also those of fields that share their values."""
+        needed = sum(columns.numpy_bytes(one.column) for one in results if not isinstance(one.value, np.ndarray))
+        if needed > max(stored, _LEAST_STORED) * _MOST_TIMES:
             raise LimitError(
-                f"{count} lists, strings or values that may be missing would each become a Python object; the limit "
-                f"for a file of {stored} bytes is {most}: read fewer entries, or choose another library\n{where}"
+                f"the arrays and their objects would take {needed} bytes, over {_MOST_TIMES} times the {stored} bytes "
+                f"of the file: read fewer entries at a time, or choose another library\n{where}"
             )
 
     def finish(self, result: Result, entries: Entries) -> Foreign:
