@@ -701,13 +701,14 @@ class NTuple(Table):
         it, and each page: elements, whether a checksum follows it, and its first byte and size (None where it is in an
         object store).
         """
-    def verify(self, deep: bool) -> tuple[list[tuple[str, str, str, int | None]], list[tuple[int, int]]]:
+    def verify(self, deep: bool) -> tuple[list[tuple[str, str, str, tuple[int, int] | None]], list[tuple[int, int]]]:
         """Compare clusters and pages with the schema and the page lists, and with `deep` verify checksums.
 
         Returns
         -------
         tuple
-            Faults (code, part, text, first entry of the cluster), and the stretches in use: first byte and end.
+            Faults (code, part, text, first entries of the first and the last cluster), and the stretches in use: first
+            byte and end.
         """
     @property
     def attribute_sets(self) -> list[tuple[str, int, int]]:

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.table.query import Query
 from sapwood.tools import merge
 from sapwood.tools.checking import check
+from sapwood.tools.recovering import recover
 
 pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
@@ -122,13 +124,48 @@ def test_only_elements_from_before_a_column_was_added_may_be_missing(tmp_path: P
     write(tmp_path / "a.root", replace(whole, clusters=[first, (3, last)]))
     with sapwood.open(tmp_path / "a.root") as file:
         for entry_start in (0, 2, 4):
-            with pytest.raises(sapwood.CorruptError, match=r"column 1 has \d elements where [23] are expected"):
+            with pytest.raises(sapwood.CorruptError, match=r"column 1 has \d elements where [235] are expected"):
                 file["n"]["y"].array(entry_start=entry_start)
         assert file["n"]["y"].array(entry_stop=2).to_list() == values[:2]
         assert file["n"]["x"].array().to_list() == [1, -2, 3, 4, 5]
     assert "ntuple-elements" in [one.code for one in check(str(tmp_path / "a.root"))]
     with pytest.raises(sapwood.SapwoodError):
         merge(tmp_path / "b.root", [tmp_path / "a.root"])
+
+
+def test_a_column_that_is_missing_in_many_clusters_is_one_fault(tmp_path: Path) -> None:
+    fields = [make_field(0, LEAF, "x", "std::int32_t"), make_field(1, LEAF, "y", "std::int32_t")]
+    columns = [make_column(INT32, 32, 0), make_column(INT32, 32, 1)]
+    there = [(2, [(0, [integers(1, 2)]), (0, [integers(5, 6)])])]
+    absent = [(1, [(2 + i, [integers(i)])]) for i in range(10)]
+    again = [(1, [(12, [integers(12)]), (12, [integers(13)])]), (1, [(13, [integers(14)])])]
+    write(tmp_path / "a.root", Crafted(fields, columns, [*there, *absent, *again]))
+    missing = [one for one in check(str(tmp_path / "a.root")) if "missing" in one.text]
+    assert [one.path for one in missing] == [
+        "n;1: column 1 of y, clusters 1 to 10", "n;1: column 1 of y, cluster 12"
+    ]  # fmt: skip
+    found = recover(tmp_path / "a.root", tmp_path / "b.root").trees["n"]
+    assert (found.clusters, found.entries, found.lost_clusters, found.lost_entries) == (2, 3, 11, 11)
+
+
+def test_columns_that_were_added_late_are_joined_over_clusters(tmp_path: Path) -> None:
+    fields = [
+        make_field(0, LEAF, "x", "std::int32_t"),
+        make_field(1, LEAF, "y", "std::int32_t"),
+        make_field(2, LEAF, "s", "std::string"),
+    ]
+    late = [make_column(INT32, 32, 1, first=4), make_column(INDEX64, 64, 2, first=4), make_column(0x02, 8, 2, first=0)]
+    before = [(1, [(i, [integers(i)])]) for i in range(4)]
+    after = [(2, [(4, [integers(4, 5)]), (4, [integers(40, 50)]), (4, [ends(1, 3)]), (0, [(3, b"abc")])])]
+    path = tmp_path / "a.root"
+    write(path, Crafted(fields, [make_column(INT32, 32, 0), *late], before + after))
+    expected = [{"x": x, "y": 0, "s": ""} for x in range(4)]
+    expected += [{"x": 4, "y": 40, "s": "a"}, {"x": 5, "y": 50, "s": "bc"}]
+    with sapwood.open(path) as file:
+        table = file["n"]
+        for start in range(7):
+            for stop in range(start, 7):
+                assert table.arrays(entry_start=start, entry_stop=stop).to_list() == expected[start:stop]
 
 
 def test_a_cluster_without_a_column_of_the_header_is_an_error(tmp_path: Path) -> None:
@@ -259,3 +296,25 @@ def test_a_damaged_page_list_is_read_once_for_all_fields(tmp_path: Path) -> None
         found = ntuple.unreadable()
         assert len(found) == fields and all("in the page list of cluster group 0" in why for why in found.values())
         assert file.file.counters()["read_calls"] - before < 5
+
+
+def test_steps_are_measured_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields, claimed = 1000, (2**31 - 1, bytes(8))
+    crafted = Crafted(
+        [make_field(i, LEAF, f"x{i}", "std::int32_t") for i in range(fields)],
+        [make_column(INT32, 32, i) for i in range(fields)],
+        [(claimed[0], [(0, [claimed])] * fields)],
+        merge_pages=True,
+    )
+    write(tmp_path / "a.root", crafted)
+    calls, measured = 0, Query.bytes_between
+
+    def bytes_between(query: Query, start: int, stop: int) -> float:
+        nonlocal calls
+        calls += 1
+        return measured(query, start, stop)
+
+    monkeypatch.setattr(Query, "bytes_between", bytes_between)
+    with sapwood.open(tmp_path / "a.root") as file, pytest.raises(sapwood.SapwoodError):
+        next(file["n"].iterate())
+    assert 0 < calls < 1100

@@ -14,6 +14,11 @@ import pytest
 import sapwood
 import sapwood.new
 
+pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
+
+import crafted_ntuple
+from crafted_ntuple import INT32, LEAF, Crafted, integers, make_column, make_field
+
 MOST = 512 << 20
 CHILD = """
 import json, resource, sys, warnings
@@ -80,6 +85,31 @@ def write_zeros(make: str) -> Callable[[Path, int], None]:
     return write
 
 
+def write_late(path: Path, size: int) -> None:
+    """Write an RNTuple of many fields that were added after many clusters."""
+    count, clusters = (size // 2000, 6000)
+    crafted = Crafted(
+        [make_field(i, LEAF, f"x{i}", "std::int64_t") for i in range(count)],
+        [make_column(0x0A, 64, i, first=clusters) for i in range(count)],
+        [(1, [])] * clusters,
+    )
+    crafted_ntuple.write(path, crafted)
+
+
+def write_shown(path: Path, size: int) -> None:
+    """Write an RNTuple of many fields that show one field in many clusters."""
+    count, clusters = (size // 2000, 6000)
+    crafted = Crafted(
+        [make_field(0, LEAF, "x", "std::int32_t")]
+        + [make_field(1 + i, LEAF, f"p{i}", "std::int32_t", source=0) for i in range(count)],
+        [make_column(INT32, 32, 0)],
+        [(1, [(i, [integers(7)])]) for i in range(clusters)],
+        merge_pages=True,
+        aliases=[(0, 1 + i) for i in range(count)],
+    )
+    crafted_ntuple.write(path, crafted)
+
+
 TREE, NTUPLE = write_zeros("mktree"), write_zeros("mkrntuple")
 MIB = 1 << 20
 
@@ -106,12 +136,15 @@ MIB = 1 << 20
         (TREE, 2048 * MIB, "sum(len(step) for step in file['t'].iterate())", str(2048 * MIB // 8)),
         (NTUPLE, 256 * MIB, "len(file['t']['x'].array())", str(256 * MIB // 8)),
         (NTUPLE, 2048 * MIB, "file['t'].arrays()", "LimitError"),
+        (write_late, 8_000_000, "len(file['n'].arrays())", "6000"),
+        (write_late, 8_000_000, "len(file['n'].arrays(library='np'))", "4000"),
+        (write_shown, 8_000_000, "file['n'].arrays()", "LimitError"),
     ],
     ids=[
         "histogram", "histogram with edges", "histogram with variances", "histogram of Boost",
         "histogram beyond the limit", "many bins", "many edges", "many variances", "many bins of Boost", "text",
         "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
-        "RNTuple beyond the limit",
+        "RNTuple beyond the limit", "late fields", "late fields in NumPy", "fields of one column",
     ],
 )  # fmt: skip
 def test_a_small_file_takes_little_memory(

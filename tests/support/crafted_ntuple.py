@@ -91,6 +91,8 @@ class Crafted:
     large_locators: bool = False
     merge_pages: bool = False
     """Whether equal pages are stored once, as ROOT does."""
+    aliases: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Columns of projected fields: the stored column and the field."""
 
 
 def write(path: Path, crafted: Crafted) -> None:
@@ -132,7 +134,8 @@ def write(path: Path, crafted: Crafted) -> None:
         return put(content[:first] + struct.pack(f"<{others}Q", *places))
 
     flags = struct.pack(f"<{len(crafted.flags)}Q", *crafted.flags)
-    schema = frames(crafted.fields) + frames(crafted.columns) + frames([]) + frames([])
+    aliases = [record(struct.pack("<II", *alias)) for alias in crafted.aliases]
+    schema = frames(crafted.fields) + frames(crafted.columns) + frames(aliases) + frames([])
     header = envelope(1, flags + text("n") + text("") + text("crafted") + schema)
     summaries, listed, entries = list[bytes](), list[bytes](), 0
     for count, columns in crafted.clusters:

@@ -126,19 +126,19 @@ impl PyNTuple {
         let sets = self.ntuple.attributes.iter();
         sets.map(|set| (set.name.as_str(), set.version.0, set.version.1)).collect()
     }
-    /// Verifies clusters and pages against their description. Returns the faults (code, part, text, first entry of the
-    /// cluster), and first byte and end of each byte range in use.
+    /// Verifies clusters and pages against their description. Returns the faults (code, part, text, first entries of the
+    /// first and the last cluster), and first byte and end of each byte range in use.
     #[allow(clippy::type_complexity, reason = "a plain table")]
     fn verify(
         &self,
         py: Python<'_>,
         deep: bool,
-    ) -> (Vec<(&'static str, String, String, Option<u64>)>, Vec<(u64, u64)>) {
+    ) -> (Vec<(&'static str, String, String, Option<(u64, u64)>)>, Vec<(u64, u64)>) {
         let found = py.detach(|| verify(&self.ntuple, deep));
         let faults = found.faults.into_iter();
         let used = found.used.iter().map(|range| (range.offset, range.offset + range.length));
         (
-            faults.map(|fault| (fault.code, fault.part, fault.error.to_string(), fault.cluster)).collect(),
+            faults.map(|fault| (fault.code, fault.part, fault.error.to_string(), fault.clusters)).collect(),
             used.collect(),
         )
     }

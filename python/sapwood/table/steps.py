@@ -95,10 +95,11 @@ def plan_steps(query: Query, step_size: int | str, start: int, stop: int) -> Ite
             end = ends[next_end]
             step = most
             if query.bytes_between(start, end) > _CARRIED:
-                parts, finest = -(-(end - start) // most), -(-2 * (end - start) // most)
-                while parts < finest and (end - start) * (parts + 1) > 2 * most * parts:
-                    parts += 1
-                step = -(-(end - start) // parts)
+                size = end - start
+                parts = finest = -(-2 * size // most)
+                if size < 2 * most:
+                    parts = min(finest, max(-(-size // most), -(-size // (2 * most - size))))
+                step = -(-size // parts)
         for begin in range(start, end, step):
             yield begin, min(begin + step, end)
         start = end
@@ -155,7 +156,8 @@ class StepPlan:
 
 
 _STEPS_MEASURED = 10_000
-"""Number of steps that are measured to find the largest."""
+_FIELDS_MEASURED = 1_000_000
+"""Number of steps that are measured to find the largest, and of fields in all of them: a damaged file may claim any."""
 
 
 def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
@@ -169,8 +171,12 @@ def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
     least `_CARRIED`: decompressing a page twice costs less than more memory. With many steps per cluster, it is a whole
     cluster, because otherwise each step would decompress it again.
     """
-    step = _largest(query, islice(steps, _STEPS_MEASURED))
-    cluster = _largest(query, pairwise(query.source.table.clusters))
+    clusters = query.source.table.clusters
+    if query.bytes_between(clusters[0], clusters[-1]) <= _CARRIED:
+        return _CARRIED
+    most = min(_STEPS_MEASURED, _FIELDS_MEASURED // max(1, len(query.numbers)))
+    step = _largest(query, islice(steps, max(1, most)))
+    cluster = _largest(query, pairwise(clusters))
     if cluster > 4 * step:
         return min(cluster, _CARRIED_AT_MOST)
     left = 2 * (memory_size(step_size) - step) + _CARRIED_BESIDE if isinstance(step_size, str) else 0

@@ -356,10 +356,11 @@ class _Recovery:
     def _copy_ntuple(self, path: str, source: _native.NTuple) -> None:
         holder, _, name = path.rpartition("/")
         faults, _ = source.verify(deep=True)
-        bad = {cluster for _, _, _, cluster in faults}
-        if None in bad:
-            # Without its page list, the clusters of a group are unknown.
-            raise CorruptError("; ".join(f"{part}: {text}" for _, part, text, cluster in faults if cluster is None))
+        # Without its page list, the clusters of a group are unknown.
+        if groups := [f"{part}: {text}" for _, part, text, clusters in faults if clusters is None]:
+            raise CorruptError("; ".join(groups))
+        bad = sorted({clusters for *_, clusters in faults if clusters is not None}, reverse=True)
+        last_bad = -1
         number, _ = self._new.make_ntuple_like(self._directory(holder), name, source, None, None, None)
         saved = self._result.trees[path] = RecoveredTree(kind="RNTuple")
         before = 0
@@ -369,7 +370,9 @@ class _Recovery:
                 saved.lost_clusters += 1
                 saved.lost_entries += first - before
             before = first + entries
-            if first in bad or not self._new.copy_cluster(number, source, first, None):
+            while bad and bad[-1][0] <= first:
+                last_bad = max(last_bad, bad.pop()[1])
+            if first <= last_bad or not self._new.copy_cluster(number, source, first, None):
                 saved.lost_clusters += 1
                 saved.lost_entries += entries
             else:

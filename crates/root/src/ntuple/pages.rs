@@ -79,6 +79,14 @@ pub struct Cluster {
     pub columns: Vec<ColumnRange>,
 }
 
+impl Cluster {
+    /// Returns the column that represents a field in this cluster, given the columns of its representations.
+    pub fn representation(&self, choices: &[usize]) -> Option<usize> {
+        let stored = |id: &&usize| self.columns.get(**id).is_some_and(|range| !range.suppressed);
+        choices.iter().find(stored).copied()
+    }
+}
+
 /// The clusters of a group, and their pages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PageList {

@@ -14,6 +14,7 @@ use crate::table::{
     FieldPlan, FieldReader, Hidden, Lane, LaneValues, PagePlace, PageWanted, Table, Target, of_format,
 };
 use crate::wire::grow::{self, Grow};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A field compiled for reading.
@@ -48,18 +49,8 @@ impl FieldColumns {
     fn plan_entries<'a>(&self, ntuple: &'a NTuple, start: u64, stop: u64) -> Result<FieldEntries<'a>> {
         let structure = self.structure.clone()?;
         let clusters = ntuple.clusters(start, stop)?;
-        let mut spans = grow::with_room(clusters.len())?;
-        for (number, pages) in clusters.iter().enumerate() {
-            let Some(cluster) = pages.cluster() else { continue };
-            let end = cluster.first_entry + cluster.entries;
-            spans.push(Span {
-                cluster: number,
-                from: start.max(cluster.first_entry) - cluster.first_entry,
-                to: stop.min(end) - cluster.first_entry,
-                total: Some(cluster.entries),
-            });
-        }
-        Ok(FieldEntries { ntuple, clusters, next: vec![(structure, spans)], waiting: Vec::new() })
+        let entries = Some((structure, start..stop));
+        Ok(FieldEntries { ntuple, clusters, entries, next: Vec::new(), waiting: Vec::new() })
     }
 }
 
@@ -105,10 +96,13 @@ struct Span {
     total: Option<u64>,
 }
 
+/// Spans that the parts of a record share.
+type Spans = Arc<Vec<Span>>;
+
 /// A structure whose values are needed to plan its parts.
 struct Waiting {
     structure: Arc<Structure>,
-    spans: Vec<Span>,
+    spans: Spans,
     read: Read,
 }
 
@@ -126,7 +120,9 @@ enum Read {
 pub struct FieldEntries<'a> {
     ntuple: &'a NTuple,
     clusters: Arc<[ClusterPages]>,
-    next: Vec<(Arc<Structure>, Vec<Span>)>,
+    /// The whole field and the entries to read, until the first stage. All fields of a read are planned before.
+    entries: Option<(Arc<Structure>, Range<u64>)>,
+    next: Vec<(Arc<Structure>, Spans)>,
     waiting: Vec<Waiting>,
 }
 
@@ -135,7 +131,12 @@ impl<'a> FieldPlan<'a> for FieldEntries<'a> {
         for waiting in std::mem::take(&mut self.waiting) {
             self.go_on(waiting, read, lanes)?;
         }
+        if let Some((structure, entries)) = self.entries.take() {
+            let spans = self.spans(&entries)?;
+            self.next.push((structure, spans));
+        }
         while let Some((structure, spans)) = self.next.pop() {
+            let spans = self.joined(&structure, spans)?;
             self.expand(&structure, spans, lanes)?;
         }
         Ok(())
@@ -143,12 +144,59 @@ impl<'a> FieldPlan<'a> for FieldEntries<'a> {
 }
 
 impl<'a> FieldEntries<'a> {
-    fn expand(
-        &mut self,
-        structure: &Arc<Structure>,
-        spans: Vec<Span>,
-        lanes: &mut Vec<Lane<'a>>,
-    ) -> Result<()> {
+    /// Returns the span of each cluster for some entries.
+    fn spans(&self, entries: &Range<u64>) -> Result<Spans> {
+        let mut spans = grow::with_room(self.clusters.len())?;
+        for (number, pages) in self.clusters.iter().enumerate() {
+            let Some(cluster) = pages.cluster() else { continue };
+            let end = cluster.first_entry + cluster.entries;
+            spans.push(Span {
+                cluster: number,
+                from: entries.start.max(cluster.first_entry) - cluster.first_entry,
+                to: entries.end.min(end) - cluster.first_entry,
+                total: Some(cluster.entries),
+            });
+        }
+        Ok(Arc::new(spans))
+    }
+
+    /// Joins adjacent spans in whose clusters nothing of a structure is stored. A field that was added late then costs
+    /// the same for any number of clusters before.
+    fn joined(&self, structure: &Structure, spans: Spans) -> Result<Spans> {
+        let stored = match structure {
+            Structure::Number { stored, .. } => stored,
+            Structure::Variant { switch, .. } => switch,
+            Structure::Text { offsets, .. }
+            | Structure::List { offsets, .. }
+            | Structure::Option { offsets, .. }
+            | Structure::Sizes { offsets, .. }
+            | Structure::Streamed { offsets, .. } => offsets,
+            // Their parts are joined.
+            Structure::Fixed { .. } | Structure::Record { .. } => return Ok(spans),
+        };
+        let mut joined: Vec<Span> = Vec::new();
+        let mut before = None;
+        for span in spans.iter() {
+            let mut column = self.column_not_stored(stored, span.cluster)?;
+            if column.is_some() && self.items_extent(structure, span.cluster)?.is_some_and(|(_, n)| n > 0) {
+                column = None;
+            }
+            let last = joined.last_mut().filter(|_| column.is_some() && column == before);
+            let ends = last.and_then(|last| {
+                let (to, total) = (last.total?, span.total?);
+                let ends = (to.checked_add(span.to)?, to.checked_add(total)?);
+                (last.to == to && span.from == 0).then_some((last, ends))
+            });
+            match ends {
+                Some((last, (to, total))) => (last.to, last.total) = (to, Some(total)),
+                None => joined.try_push(*span)?,
+            }
+            before = column;
+        }
+        Ok(if joined.len() < spans.len() { Arc::new(joined) } else { spans })
+    }
+
+    fn expand(&mut self, structure: &Arc<Structure>, spans: Spans, lanes: &mut Vec<Lane<'a>>) -> Result<()> {
         match &**structure {
             Structure::Number { stored, number } => {
                 lanes.push(self.lane(stored, Wanted::Numbers(*number), &spans)?);
@@ -164,7 +212,7 @@ impl<'a> FieldEntries<'a> {
                 let spans = spans.ok_or_else(|| {
                     Error::limit(format!("arrays of {size} items are too large for memory"))
                 })?;
-                self.next.push((item.clone(), spans));
+                self.next.push((item.clone(), Arc::new(spans)));
             }
             Structure::Record { fields, .. } => {
                 self.next.extend(fields.iter().map(|(_, field)| (field.clone(), spans.clone())));
@@ -195,7 +243,7 @@ impl<'a> FieldEntries<'a> {
         &mut self,
         structure: &Arc<Structure>,
         offsets: &Stored,
-        spans: Vec<Span>,
+        spans: Spans,
         bases: Vec<u64>,
         lanes: &mut Vec<Lane<'a>>,
     ) -> Result<()> {
@@ -214,7 +262,7 @@ impl<'a> FieldEntries<'a> {
             (Structure::Variant { switch, items }, Read::Switch) => {
                 let bytes = read.direct(switch.slot).ok_or_else(unread)?;
                 let parts = self.variants(&spans, bytes, items.len())?;
-                self.next.extend(items.iter().cloned().zip(parts));
+                self.next.extend(items.iter().cloned().zip(parts.into_iter().map(Arc::new)));
             }
             (
                 Structure::Text { offsets, .. }
@@ -228,7 +276,7 @@ impl<'a> FieldEntries<'a> {
                 let mut last = words(last);
                 let mut base = 0u64;
                 let mut bases = Vec::with_capacity(spans.len());
-                for span in &spans {
+                for span in spans.iter() {
                     bases.push(base);
                     let end = if span.to > 0 { last.next().ok_or_else(unread)? } else { 0 };
                     base = base.saturating_add(end);
@@ -241,7 +289,7 @@ impl<'a> FieldEntries<'a> {
             }
             (Structure::List { offsets, item } | Structure::Option { offsets, item }, Read::Ends(bases)) => {
                 let spans = self.items(offsets, &spans, &bases, read)?;
-                self.next.push((item.clone(), spans));
+                self.next.push((item.clone(), Arc::new(spans)));
             }
             (
                 Structure::Text { offsets, chars: bytes } | Structure::Streamed { offsets, bytes, .. },
@@ -328,20 +376,19 @@ impl<'a> FieldEntries<'a> {
         let mut bases = Vec::with_capacity(spans.len());
         let mut next = None;
         for span in spans {
-            let (offsets, extent) = match structure {
-                Structure::Text { offsets, chars: bytes } | Structure::Streamed { offsets, bytes, .. } => {
-                    (Some(offsets), self.extent_of(bytes, span.cluster)?)
-                }
-                Structure::List { offsets, item }
-                | Structure::Option { offsets, item }
-                | Structure::Sizes { offsets, item: Some(item), .. } => {
-                    (Some(offsets), self.extent(item, span.cluster)?)
-                }
-                _ => (None, None),
+            let offsets = match structure {
+                Structure::Text { offsets, .. }
+                | Structure::Streamed { offsets, .. }
+                | Structure::List { offsets, .. }
+                | Structure::Option { offsets, .. }
+                | Structure::Sizes { offsets, item: Some(_), .. } => Some(offsets),
+                _ => None,
             };
+            let extent = self.items_extent(structure, span.cluster)?;
             // Nothing holds the number of items that were added later, unless their lists were added with them.
-            let late =
-                extent.is_none() && offsets.is_some_and(|offsets| self.is_absent(offsets, span.cluster));
+            let late = extent.is_none()
+                && offsets
+                    .is_some_and(|one| matches!(self.column_not_stored(one, span.cluster), Ok(Some(_))));
             let extent = if late { Some((0, 0)) } else { extent };
             if extent.is_none() && spans.len() > 1 {
                 return Ok(None);
@@ -355,6 +402,19 @@ impl<'a> FieldEntries<'a> {
             }
         }
         Ok(Some(bases))
+    }
+
+    /// Returns the extent of the items of a list in a cluster, as far as their columns tell.
+    fn items_extent(&self, structure: &Structure, cluster: usize) -> Result<Option<(u64, u64)>> {
+        match structure {
+            Structure::Text { chars: bytes, .. } | Structure::Streamed { bytes, .. } => {
+                self.extent_of(bytes, cluster)
+            }
+            Structure::List { item, .. }
+            | Structure::Option { item, .. }
+            | Structure::Sizes { item: Some(item), .. } => self.extent(item, cluster),
+            _ => Ok(None),
+        }
     }
 
     /// Returns the first item and the number of items of a structure in a cluster, as far as its columns tell.
@@ -385,41 +445,51 @@ impl<'a> FieldEntries<'a> {
 
     fn extent_of(&self, stored: &Stored, cluster: usize) -> Result<Option<(u64, u64)>> {
         let Some(pages) = self.clusters.get(cluster) else { return Ok(None) };
-        let column = self.choose(stored, cluster)?;
-        Ok(column.range(pages).map(|range| (range.first_element, pages.list().elements(range))))
+        let id = self.representation(stored, cluster)?;
+        let range = pages.cluster().and_then(|cluster| cluster.columns.get(id));
+        Ok(range.map(|range| (range.first_element, pages.list().elements(range))))
     }
 
-    /// Whether a cluster was written before a column was added.
-    fn is_absent(&self, stored: &Stored, cluster: usize) -> bool {
-        let column = self.choose(stored, cluster).ok();
-        column.zip(self.clusters.get(cluster)).is_some_and(|(column, pages)| column.range(pages).is_none())
+    /// Returns the column that represents a field in a cluster, if the cluster was written before the column was added.
+    fn column_not_stored(&self, stored: &Stored, cluster: usize) -> Result<Option<usize>> {
+        let id = self.representation(stored, cluster)?;
+        let pages = self.clusters.get(cluster);
+        let there = pages.and_then(ClusterPages::cluster).is_some_and(|cluster| cluster.columns.len() > id);
+        Ok((!there).then_some(id))
+    }
+
+    /// Returns the ID of the column that represents a field in a cluster.
+    fn representation(&self, stored: &Stored, cluster: usize) -> Result<usize> {
+        let of = self.clusters.get(cluster).and_then(ClusterPages::cluster);
+        if let Some(id) = of.and_then(|of| of.representation(&stored.choices)) {
+            return Ok(id);
+        }
+        // The field was added later: the first representation is all zeros here. A cluster has all columns of the header.
+        let columns = of.map_or(0, |of| of.columns.len());
+        let header_columns = self.ntuple.schema.header_columns;
+        let added = |&&id: &&usize| {
+            let column = self.column(id).filter(|column| id >= header_columns || column.is_deferred());
+            id >= columns && column.is_some_and(|column| !column.starts_suppressed)
+        };
+        stored.choices.iter().find(added).copied().ok_or_else(|| {
+            let some = stored.choices.get(..SHOWN).unwrap_or(&stored.choices);
+            let more = stored.choices.len() - some.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            Error::corrupt(format!("columns {some:?}{more} of the field are all suppressed or missing"))
+                .within(self.cluster_place(cluster))
+        })
     }
 
     /// Returns the column that represents a field in a cluster.
     fn choose(&self, stored: &Stored, cluster: usize) -> Result<Chosen> {
+        let id = self.representation(stored, cluster)?;
         let pages = self.clusters.get(cluster);
-        let columns = pages.and_then(ClusterPages::cluster).map_or(&[][..], |cluster| &cluster.columns);
-        let there = stored.choices.iter().find(|&&id| columns.get(id).is_some_and(|range| !range.suppressed));
-        // The field was added later: the first representation is all zeros here. A cluster has all columns of the header.
-        let later = || {
-            let schema = &self.ntuple.schema;
-            let added = |&&id: &&usize| {
-                let column =
-                    self.column(id).filter(|column| id >= schema.header_columns || column.is_deferred());
-                columns.get(id).is_none() && column.is_some_and(|column| !column.starts_suppressed)
-            };
-            stored.choices.iter().find(added)
-        };
-        let id = there.or_else(later).copied();
-        let id = id.ok_or_else(|| {
-            Error::corrupt(format!("columns {:?} of the field are all suppressed or missing", stored.choices))
-                .within(self.cluster_place(cluster))
-        })?;
         let column = self.column(id).ok_or_else(|| Error::corrupt(format!("no column {id}")))?;
         let entries =
             pages.and_then(ClusterPages::cluster).map_or((0, 0), |one| (one.first_entry, one.entries));
         let end = entries.0.saturating_add(entries.1).saturating_mul(stored.each);
-        let first_stored = columns.get(id).map(|range| range.first_element);
+        let range = pages.and_then(ClusterPages::cluster).and_then(|cluster| cluster.columns.get(id));
+        let first_stored = range.map(|range| range.first_element);
         Ok(Chosen {
             id,
             encoding: column.encoding.clone()?,
@@ -558,6 +628,8 @@ impl<'a> FieldEntries<'a> {
 
 /// Maximum number of unstored zero elements for each byte of the file.
 const MOST_ZEROS: u64 = 1 << 15;
+/// Maximum number of columns that an error names.
+const SHOWN: usize = 8;
 /// Bit of a slot number that marks the last ends of lists.
 const LAST_ENDS: usize = 1 << 30;
 

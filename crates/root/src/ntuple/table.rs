@@ -391,17 +391,18 @@ impl NTuple {
         })?;
         let first = before - self.groups.get(group)?.clusters as usize;
         let pages = ClusterPages { list: self.page_list(group).ok()?, index: number - first, number };
-        let chosen = self.representing(column, pages.cluster()?)?;
+        let chosen = pages.cluster()?.representation(&self.representations(column))?;
         Some((pages, chosen, index))
     }
 
-    /// Returns the column that represents a field in a cluster, given the column of the first representation.
-    pub(super) fn representing(&self, column: usize, cluster: &Cluster) -> Option<usize> {
-        let field = self.schema.fields.get(self.schema.columns.get(column)?.field)?;
-        let place = field.representations.first()?.iter().position(|&id| id == column)?;
-        let choices = field.representations.iter().filter_map(|columns| columns.get(place).copied());
-        let there = |id: &usize| cluster.columns.get(*id).is_some_and(|range| !range.suppressed);
-        choices.into_iter().find(there)
+    /// Returns the column of each representation of a field, given that of the first.
+    pub(super) fn representations(&self, column: usize) -> Vec<usize> {
+        let field = self.schema.columns.get(column).and_then(|column| self.schema.fields.get(column.field));
+        let Some(field) = field else { return Vec::new() };
+        let first = field.representations.first();
+        let place = first.and_then(|first| first.iter().position(|&id| id == column));
+        let Some(place) = place else { return Vec::new() };
+        field.representations.iter().filter_map(|columns| columns.get(place).copied()).collect()
     }
 
     /// Returns the columns of the first representation of a listed field and of all its descendants. Each has its
@@ -505,9 +506,10 @@ impl Table for NTuple {
         // Clusters that cannot be listed are an error when they are read.
         let clusters = self.clusters(start, stop).unwrap_or_default();
         for (column, each) in self.columns_with_repetitions(field) {
+            let choices = self.representations(column);
             for pages in clusters.iter() {
                 let Some(cluster) = pages.cluster() else { continue };
-                let chosen = self.representing(column, cluster);
+                let chosen = cluster.representation(&choices);
                 let Some(range) = chosen.and_then(|id| cluster.columns.get(id)) else { continue };
                 let mut first = 0;
                 for (index, page) in pages.list().pages(range).iter().enumerate() {
@@ -578,7 +580,9 @@ impl Table for NTuple {
             let end = cluster.first_entry + cluster.entries;
             let some = stop.min(end).saturating_sub(start.max(cluster.first_entry));
             let share = some as f64 / cluster.entries.max(1) as f64;
-            let bytes = columns.iter().map(|&column| self.unpacked_bytes(pages, column));
+            // Clusters do not list the columns that were added after them.
+            let listed = columns.partition_point(|&column| column < cluster.columns.len());
+            let bytes = columns.iter().take(listed).map(|&column| self.unpacked_bytes(pages, column));
             sum += share * bytes.fold(0, u64::saturating_add) as f64;
         }
         sum

@@ -24,8 +24,8 @@ pub struct Fault {
     pub code: &'static str,
     /// The column, or the part of the RNTuple.
     pub part: String,
-    /// First entry of the cluster; `None` if the fault concerns a whole group.
-    pub cluster: Option<u64>,
+    /// First entries of the first and the last cluster that it concerns; `None` if it concerns a whole group.
+    pub clusters: Option<(u64, u64)>,
     /// The error.
     pub error: Error,
 }
@@ -70,12 +70,13 @@ pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
             }
             Err(error) => {
                 let part = format!("cluster group {number}");
-                found.faults.push(Fault { code: LIST, part, cluster: None, error });
-                columns.forget();
+                found.faults.push(Fault { code: LIST, part, clusters: None, error });
+                columns.forget(&mut found.faults);
             }
         }
         before += group.clusters as usize;
     }
+    columns.forget(&mut found.faults);
     used.sort_unstable_by_key(|range| (range.offset, range.length));
     // Equal pages may be stored once.
     used.dedup();
@@ -86,7 +87,7 @@ pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
                 found.faults.push(Fault {
                     code: PLACE,
                     part: "pages".to_owned(),
-                    cluster: None,
+                    clusters: None,
                     error: Error::corrupt(format!(
                         "{} bytes are shared with the page or envelope before",
                         last.offset + last.length - range.offset
@@ -105,10 +106,26 @@ pub fn verify(ntuple: &NTuple, deep: bool) -> Verified {
 /// The columns, with their state after the clusters checked so far.
 struct Columns<'a> {
     ntuple: &'a NTuple,
-    /// Each column of a first representation, with its number of elements for an entry, if fixed.
-    each: Vec<(usize, Option<u64>)>,
-    /// For each of these the next element, if known.
-    next: Vec<Option<u64>>,
+    known: Vec<Known>,
+}
+
+/// Adjacent clusters: the first and the last.
+struct Clusters {
+    numbers: (usize, usize),
+    first_entries: (u64, u64),
+}
+
+/// A column of a first representation.
+struct Known {
+    column: usize,
+    /// Number of its elements for an entry, if fixed.
+    each: Option<u64>,
+    /// The columns of all representations.
+    choices: Vec<usize>,
+    /// The next element, if known.
+    next: Option<u64>,
+    /// The last clusters, if the column is missing there.
+    missing: Option<Clusters>,
 }
 
 impl<'a> Columns<'a> {
@@ -117,12 +134,19 @@ impl<'a> Columns<'a> {
         let mut each: Vec<_> = tops.flat_map(|(field, _)| ntuple.columns_with_repetitions(field)).collect();
         each.sort_unstable();
         each.dedup_by_key(|(column, _)| *column);
-        let next = vec![None; each.len()];
-        Self { ntuple, each, next }
+        let known = |(column, each)| {
+            let choices = ntuple.representations(column);
+            Known { column, each, choices, next: None, missing: None }
+        };
+        Self { ntuple, known: each.into_iter().map(known).collect() }
     }
 
-    fn forget(&mut self) {
-        self.next.fill(None);
+    /// Ends a run of clusters. Reports the columns that were missing at its end.
+    fn forget(&mut self, faults: &mut Vec<Fault>) {
+        for known in &mut self.known {
+            known.next = None;
+            known.report_missing(self.ntuple, faults);
+        }
     }
 
     fn verify(&mut self, pages: &ClusterPages, deep: bool, faults: &mut Vec<Fault>, used: &mut Vec<Range>) {
@@ -132,10 +156,10 @@ impl<'a> Columns<'a> {
         if cluster.columns.len() > known {
             let error = Error::corrupt(format!("{} columns of {known}", cluster.columns.len()));
             let part = format!("cluster {}", pages.number);
-            faults.push(Fault { code: LIST, part, cluster: Some(first), error });
+            faults.push(Fault { code: LIST, part, clusters: Some((first, first)), error });
         }
-        for place in 0..self.each.len() {
-            self.elements(place, pages, cluster, faults);
+        for known in &mut self.known {
+            known.verify(self.ntuple, pages, cluster, faults);
         }
         let mut ranges: Vec<(&Page, usize)> = Vec::new();
         for (column, range) in cluster.columns.iter().enumerate() {
@@ -150,7 +174,12 @@ impl<'a> Columns<'a> {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        faults.push(Fault { code: PLACE, part: part(), cluster: Some(first), error });
+                        faults.push(Fault {
+                            code: PLACE,
+                            part: part(),
+                            clusters: Some((first, first)),
+                            error,
+                        });
                     }
                 }
             }
@@ -158,62 +187,14 @@ impl<'a> Columns<'a> {
         if deep {
             let of = |column| format!("column {}, cluster {}", self.name(column), pages.number);
             self.checksums(&ranges, &mut |column, error| {
-                faults.push(Fault { code: CHECKSUM, part: of(column), cluster: Some(first), error });
+                faults.push(Fault {
+                    code: CHECKSUM,
+                    part: of(column),
+                    clusters: Some((first, first)),
+                    error,
+                });
             });
         }
-    }
-
-    /// Compares the elements of a column with the entries of the cluster and with the clusters before.
-    fn elements(&mut self, place: usize, pages: &ClusterPages, cluster: &Cluster, faults: &mut Vec<Fault>) {
-        let Some((&(column, each), next)) = self.each.get(place).zip(self.next.get_mut(place)) else {
-            return;
-        };
-        let chosen = self.ntuple.representing(column, cluster);
-        let found = chosen.and_then(|id| Some((cluster.columns.get(id)?, id)));
-        let schema = &self.ntuple.schema;
-        let unstored = |id, first| schema.unstored(id, cluster.first_entry, first);
-        let wanted = each.map(|each| each.saturating_mul(cluster.entries));
-        let Some((range, id)) = found else {
-            *next = None;
-            if wanted.is_some_and(|wanted| wanted > unstored(column, None)) {
-                self.report(column, pages, cluster, "it is missing".to_owned(), faults);
-            }
-            return;
-        };
-        let elements = pages.list().elements(range);
-        let wrong = if next.is_some_and(|next| next != range.first_element) {
-            Some(format!("it begins at element {}, not {}", range.first_element, next.unwrap_or_default()))
-        } else {
-            let missing = wanted.map(|wanted| wanted.checked_sub(elements));
-            let fits = missing.is_none_or(|missing| {
-                missing.is_some_and(|missing| missing <= unstored(id, Some(range.first_element)))
-            });
-            let end = range.first_element.saturating_add(elements);
-            let entries = cluster.first_entry.saturating_add(cluster.entries);
-            let due = each.map_or(end, |each| each.saturating_mul(entries));
-            if fits {
-                (end != due).then(|| format!("it ends at element {end}, not {due}"))
-            } else {
-                Some(format!("{elements} elements for {} entries", cluster.entries))
-            }
-        };
-        *next = range.first_element.checked_add(elements);
-        if let Some(text) = wrong {
-            self.report(column, pages, cluster, text, faults);
-        }
-    }
-
-    fn report(
-        &self,
-        column: usize,
-        pages: &ClusterPages,
-        cluster: &Cluster,
-        text: String,
-        faults: &mut Vec<Fault>,
-    ) {
-        let part = format!("column {}, cluster {}", self.ntuple.column_name(column), pages.number);
-        let cluster = Some(cluster.first_entry);
-        faults.push(Fault { code: ELEMENTS, part, cluster, error: Error::corrupt(text) });
     }
 
     /// Verifies the location of a page and returns its byte range; `None` if it is not stored.
@@ -261,5 +242,65 @@ impl<'a> Columns<'a> {
 
     fn name(&self, column: usize) -> String {
         self.ntuple.column_name(column)
+    }
+}
+
+impl Known {
+    /// Compares the elements of the column with the entries of the cluster and with the clusters before.
+    fn verify(&mut self, ntuple: &NTuple, pages: &ClusterPages, cluster: &Cluster, faults: &mut Vec<Fault>) {
+        let schema = &ntuple.schema;
+        let unstored = |id, first| schema.unstored(id, cluster.first_entry, first);
+        let wanted = self.each.map(|each| each.saturating_mul(cluster.entries));
+        let chosen = cluster.representation(&self.choices);
+        let (number, first_entry) = (pages.number, cluster.first_entry);
+        let one = Clusters { numbers: (number, number), first_entries: (first_entry, first_entry) };
+        let Some((range, id)) = chosen.and_then(|id| Some((cluster.columns.get(id)?, id))) else {
+            self.next = None;
+            if wanted.is_some_and(|wanted| wanted > unstored(self.column, None)) {
+                let before = self.missing.get_or_insert(one);
+                (before.numbers.1, before.first_entries.1) = (number, first_entry);
+            } else {
+                self.report_missing(ntuple, faults);
+            }
+            return;
+        };
+        self.report_missing(ntuple, faults);
+        let elements = pages.list().elements(range);
+        let wrong = if self.next.is_some_and(|next| next != range.first_element) {
+            let next = self.next.unwrap_or_default();
+            Some(format!("it begins at element {}, not {next}", range.first_element))
+        } else {
+            let missing = wanted.map(|wanted| wanted.checked_sub(elements));
+            let fits = missing.is_none_or(|missing| {
+                missing.is_some_and(|missing| missing <= unstored(id, Some(range.first_element)))
+            });
+            let end = range.first_element.saturating_add(elements);
+            let entries = cluster.first_entry.saturating_add(cluster.entries);
+            let due = self.each.map_or(end, |each| each.saturating_mul(entries));
+            if fits {
+                (end != due).then(|| format!("it ends at element {end}, not {due}"))
+            } else {
+                Some(format!("{elements} elements for {} entries", cluster.entries))
+            }
+        };
+        self.next = range.first_element.checked_add(elements);
+        if let Some(text) = wrong {
+            self.report(ntuple, &one, text, faults);
+        }
+    }
+
+    /// Reports that the column is missing in the last clusters: one fault for all, as a file may claim any number.
+    fn report_missing(&mut self, ntuple: &NTuple, faults: &mut Vec<Fault>) {
+        if let Some(clusters) = self.missing.take() {
+            self.report(ntuple, &clusters, "it is missing".to_owned(), faults);
+        }
+    }
+
+    fn report(&self, ntuple: &NTuple, clusters: &Clusters, text: String, faults: &mut Vec<Fault>) {
+        let (from, to) = clusters.numbers;
+        let named = if from == to { format!("cluster {from}") } else { format!("clusters {from} to {to}") };
+        let part = format!("column {}, {named}", ntuple.column_name(self.column));
+        let clusters = Some(clusters.first_entries);
+        faults.push(Fault { code: ELEMENTS, part, clusters, error: Error::corrupt(text) });
     }
 }

@@ -211,14 +211,14 @@ impl Budget {
     fn restart(&self) {
         self.taken.store(0, Ordering::Relaxed);
     }
-    /// Takes bytes from the budget, for values or for pages whose values are appended.
+    /// Takes bytes from the budget, for values, for pages whose values are appended, or for the plan of pages.
     fn take(&self, bytes: u64) -> Result<()> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if taken <= self.stored.saturating_mul(MOST_TIMES) {
             return grow::check();
         }
         Err(Error::limit(format!(
-            "the values take {taken} bytes or more, over {MOST_TIMES} times the {} bytes of their files: read fewer \
+            "the values and their pages take {taken} bytes or more, over {MOST_TIMES} times the {} bytes of their files: read fewer \
              entries at a time",
             self.stored
         )))

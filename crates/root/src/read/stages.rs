@@ -20,6 +20,9 @@ use std::sync::{Arc, Mutex};
 /// file may claim any size.
 const LIKELY: u64 = 64;
 
+/// Memory in bytes for planning a page, with its column and its cluster.
+const PLANNED: usize = 160;
+
 /// The state of a field of a part.
 struct PlanState<'a> {
     part: usize,
@@ -275,6 +278,8 @@ impl<'a> Stages<'a> {
             let values = PlanValues { stages: self, plan: index };
             let added = if check { plan.check(&values, &mut lanes) } else { plan.stage(&values, &mut lanes) };
             let Some(of) = self.reading.parts.get(part) else { break };
+            let pages: usize = lanes.iter().map(|lane| lane.pages.len()).sum();
+            let added = added.and_then(|()| self.reading.budget.take((pages * PLANNED) as u64));
             added.within(|| of.table.place(field)).map_err(|error| error.of_column(column))?;
             let Some(state) = self.plans.get_mut(index) else { break };
             state.plan = Some(plan);
