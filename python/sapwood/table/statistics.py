@@ -50,8 +50,10 @@ class FieldStatistics:
         return self.total / good if good and self.low is not None else None
 
 
-def statistics(table: Table, paths: Sequence[str] | None = None) -> Iterator[tuple[FieldStatistics, FieldZones]]:
-    """Read fields one after the other; yield the summary of each, and its statistics in each cluster.
+def statistics(
+    table: Table, paths: Sequence[str] | None = None, *, by_cluster: bool = True
+) -> Iterator[tuple[FieldStatistics, FieldZones]]:
+    """Read fields one after the other; yield the summary of each, and its statistics in each zone.
 
     Parameters
     ----------
@@ -59,12 +61,13 @@ def statistics(table: Table, paths: Sequence[str] | None = None) -> Iterator[tup
         The table.
     paths
         The fields; by default all that hold numbers.
+    by_cluster
+        Each cluster is a zone, as in an index. Otherwise the zones are the parts of the table that are read at once.
     """
     fields = indexable(table)
-    edges = table.clusters
     for path in fields if paths is None else paths:
         field: Field = fields[path] if path in fields else table[path]
-        yield _look(table, field, path, edges)
+        yield _look(table, field, path, by_cluster=by_cluster)
 
 
 def index_of(table: Table, zones: Iterable[tuple[str, FieldZones]]) -> Zones:
@@ -72,9 +75,11 @@ def index_of(table: Table, zones: Iterable[tuple[str, FieldZones]]) -> Zones:
     return Zones(table.clusters, dict(zones))
 
 
-def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[FieldStatistics, FieldZones]:
+def _look(table: Table, field: Field, path: str, *, by_cluster: bool) -> tuple[FieldStatistics, FieldZones]:
     query = Query(table, filter_field=lambda other: other is field)
     kind = number_type(field.type) or np.dtype(np.uint8)
+    windows = _windows(query)
+    edges = table.clusters if by_cluster else windows
     zones = FieldZones.of(kind, len(edges) - 1)
     pages = {(row[3], row[4]) for row in table.native.plan([field.number], 0, table.num_entries)[0]}
     found = FieldStatistics(
@@ -84,7 +89,7 @@ def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[
         return found, zones
     before, began = table.file.counters(), time.perf_counter()
     place = query.numbers.index(field.number)
-    for zone, column in _columns(query, place, edges):
+    for zone, column in _columns(query, place, edges, windows):
         values = zones.take(zone, column)
         if values is not None and len(values):
             good = values if values.dtype.kind != "f" or not zones.nan[zone] else values[~np.isnan(values)]
@@ -100,16 +105,27 @@ def _look(table: Table, field: Field, path: str, edges: Sequence[int]) -> tuple[
     return found, zones
 
 
-def _columns(query: Query, place: int, edges: Sequence[int]) -> Iterator[tuple[int, Column]]:
-    """Read a field cluster by cluster; several small clusters come of one reading."""
-    scan, first = Scan(query), 0
-    for zone, (start, stop) in enumerate(pairwise(edges)):
-        last = zone == len(edges) - 2
-        if not last and query.bytes_between(edges[first], edges[zone + 2]) <= _STEP:
-            continue
-        column = scan.read(edges[first], stop)[place]
-        if column is not None:
-            for one in range(first, zone + 1):
-                yield one, cut_out(column, edges[one] - edges[first], edges[one + 1] - edges[first])
-        first = zone + 1
-        del start
+def _windows(query: Query) -> Sequence[int]:
+    """Return the borders of the parts to read at once: clusters, or adjacent clusters with at most `_STEP` bytes."""
+    edges = query.source.table.clusters
+    if len(edges) < 2 or query.bytes_between(edges[0], edges[-1]) <= _STEP:
+        return edges[:1] + edges[1:][-1:]
+    windows, size = [edges[0]], 0.0
+    for start, stop in pairwise(edges):
+        own = query.bytes_between(start, stop)
+        if start > windows[-1] and size + own > _STEP:
+            windows.append(start)
+            size = 0.0
+        size += own
+    return [*windows, edges[-1]]
+
+
+def _columns(query: Query, place: int, edges: Sequence[int], windows: Sequence[int]) -> Iterator[tuple[int, Column]]:
+    """Read a field window by window; yield the number of each zone and its values."""
+    scan, zone = Scan(query), 0
+    for start, stop in pairwise(windows):
+        column = scan.read(start, stop)[place]
+        while zone < len(edges) - 1 and edges[zone] < stop:
+            if column is not None:
+                yield zone, cut_out(column, edges[zone] - start, edges[zone + 1] - start)
+            zone += 1

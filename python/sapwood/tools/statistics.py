@@ -53,9 +53,10 @@ def statistics_of(
             if not field.is_group and field.reason is None
         }  # fmt: skip
         wanted = {field.path_in(table) for name in fields for field in _matching(table, name)}
-        for one, own in statistics(table, [path for path in readable if not fields or path in wanted]):
+        paths = [path for path in readable if not fields or path in wanted]
+        for one, own in statistics(table, paths, by_cluster=index):
             found.append(one)
-            if one.path in known:
+            if index and one.path in known:
                 zones[one.path] = own
         return found, str(write(table, index_of(table, zones.items()))) if index else None
 
