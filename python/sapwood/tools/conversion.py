@@ -377,7 +377,7 @@ def _csv_batches(stack: contextlib.ExitStack, source: str, name: str) -> Iterato
             types[name] = csv.read_csv(io.BytesIO(buffer.getvalue()), convert_options=options).schema.field(0).type
     # Integers beyond 2**63 would be read as floats and lose digits.
     reals = [name for name in texts if types[name] == pa.float64()]
-    whole = [name for name in reals if all(map(_WHOLE.fullmatch, texts[name]))]
+    whole = {name for name in reals if all(map(_WHOLE.fullmatch, texts[name]))}
     reals = [name for name in reals if name not in whole]
     kinds = dict.fromkeys(whole, pa.uint64()) | dict.fromkeys(reals, pa.string())
     options.column_types = {name: kinds.get(name, types[name]) for name in texts}
@@ -419,9 +419,10 @@ def _with_reals(batch: Foreign, names: Sequence[str], source: str) -> Foreign:
     import pyarrow as pa
     from pyarrow import compute
 
+    columns, no_value = list(batch.columns), compute.SetLookupOptions(pa.array(_NO_VALUE))
     for name in names:
         texts = compute.call_function("utf8_trim_whitespace", [batch.column(name)])
-        missing = compute.call_function("is_in", [texts], compute.SetLookupOptions(pa.array(_NO_VALUE)))
+        missing = compute.call_function("is_in", [texts], no_value)
         texts = compute.call_function("if_else", [missing, pa.scalar(None, pa.string()), texts])
         reals = texts.cast(pa.float64())
         values = np.asarray(reals.fill_null(0.0))
@@ -432,8 +433,8 @@ def _with_reals(batch: Foreign, names: Sequence[str], source: str) -> Foreign:
                 raise UnsupportedError(
                     f"{source}: column {name!r} has {text}, which no 64-bit number beside its other values holds"
                 )
-        batch = batch.set_column(batch.schema.get_field_index(name), name, reals)
-    return batch
+        columns[batch.schema.get_field_index(name)] = reals
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _array_of(rows: list[dict[str, Any]], source: str) -> Foreign:

@@ -99,11 +99,14 @@ def writable(batch: Foreign) -> dict[str, Any]:
     texts = ("string", "bytestring")
 
     def of(array: Foreign) -> Foreign:
-        kind, regular = array.type.content, False
+        kind, regular = array.form.type, False
         while isinstance(kind, (ak.types.RegularType, ak.types.ListType)) and kind.parameter("__array__") not in texts:
             kind, regular = kind.content, regular or isinstance(kind, ak.types.RegularType)
         if regular and kind.parameter("__array__") in texts:
             array = ak.from_regular(array, axis=None)  # pyright: ignore[reportArgumentType]
         return array
 
-    return {field: of(batch[field]) for field in batch.fields}
+    layout: Foreign = ak.to_layout(batch)
+    # A field of a layout costs much less than that of an array.
+    contents = layout.contents if layout.is_record else [ak.to_layout(batch[field]) for field in batch.fields]
+    return {field: of(content[: layout.length]) for field, content in zip(batch.fields, contents, strict=True)}

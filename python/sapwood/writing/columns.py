@@ -610,7 +610,8 @@ def _from_layout(layout: Foreign, *, missing: bool = False) -> Column:
             return ("option", index, inner)
         if np.asarray(layout.mask_as_bool(valid_when=False)).any():
             raise UnsupportedError("missing values (None) cannot be written: fill them first, with ak.fill_none")
-        return _from_layout(layout.project(), missing=missing)
+        whole = layout.project() if layout.is_indexed else layout.content[: layout.length]
+        return _from_layout(whole, missing=missing)
     if layout.is_unknown:
         return ("number", np.zeros(layout.length, np.float64))
     if layout.is_numpy:
