@@ -419,7 +419,7 @@ impl Output {
     }
     fn list(&self, py: Python<'_>, directory: usize) -> PyResult<Vec<(String, u16, String, String)>> {
         self.with(py, |inner| {
-            let listed = inner.file.list(directory);
+            let listed = inner.file.list(directory)?;
             Ok(listed.into_iter().map(|key| (key.name, key.cycle, key.class, key.title)).collect())
         })
     }

@@ -15,6 +15,7 @@ use crate::table::writer::TableWriter;
 use crate::tree::Tree;
 use crate::tree::writer::JoinedTree;
 use crate::wire::Cursor;
+use crate::wire::grow;
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
 use std::any::Any;
@@ -45,25 +46,29 @@ fn finished() -> Error {
 fn baskets(file: &Arc<RootFile>, key: &Key) -> Result<Vec<(u64, u64)>> {
     let tree = Tree::read(file, key)?;
     let own = tree.branches.iter().filter(|b| b.other_file.is_empty());
-    Ok(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())).collect())
+    grow::collected(own.flat_map(|b| &b.baskets).map(|b| (b.seek(), b.bytes())))
 }
 
 /// The data of a key's object in addition to its record.
-fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Held {
+fn holdings(file: &Arc<RootFile>, classes: &Classes, key: &Key) -> Result<Held> {
     if is_tree(classes, &key.classname) {
-        let places = |found: Vec<(u64, u64)>| {
-            found.into_iter().map(|(seek, bytes)| (seek, seek.saturating_add(bytes))).collect()
+        return match baskets(file, key) {
+            Ok(mut places) => {
+                places.iter_mut().for_each(|(seek, end)| *end = seek.saturating_add(*end));
+                Ok(Held::Places(places))
+            }
+            Err(error) if error.kind() == ErrorKind::Limit => Err(error),
+            Err(_) => Ok(Held::Unknown),
         };
-        return baskets(file, key).map_or(Held::Unknown, |found| Held::Places(places(found)));
     }
     if !kinds::is_ntuple(&key.classname) {
-        return Held::Places(Vec::new());
+        return Ok(Held::Places(Vec::new()));
     }
     // The pages of an RNTuple are described by records of its own, which are read only if there are bytes after the end
     // of the file: a writer that was killed leaves its last bytes there.
     let ended = file.header().end >= file.source().size();
     let end = || NTuple::read(file, key).ok().and_then(|ntuple| end_of(&ntuple, true));
-    if ended { None } else { end() }.map_or(Held::Unknown, Held::Before)
+    Ok(if ended { None } else { end() }.map_or(Held::Unknown, Held::Before))
 }
 
 /// The end of the last part of an RNTuple, its attribute sets included; none if that cannot be found out.
@@ -163,7 +168,7 @@ impl OutputFile {
         let (found, kept): (BTreeSet<(u64, u64)>, Vec<_>) = match kept {
             Ok(kept) => {
                 let found = doomed.iter().filter_map(|key| baskets(source, key).ok()).flatten();
-                (found.collect(), kept.into_iter().flatten().collect())
+                (found.collect(), kept)
             }
             Err(_) => Default::default(),
         };
@@ -173,10 +178,9 @@ impl OutputFile {
                 key.classname == "TBasket" && key.seek == *seek && u64::from(key.total_bytes) == *bytes
             })
         };
-        let records = found.into_iter().filter(is_basket).collect();
+        let records = grow::collected(found.into_iter().filter(is_basket))?;
         self.file.delete(directory, name, cycle)?;
-        self.file.release_records(records, kept);
-        Ok(())
+        self.file.release_records(records, kept.into_iter().flatten())
     }
     /// A table by its number.
     pub fn table(&self, table: usize) -> Result<&dyn TableWriter> {
@@ -207,7 +211,7 @@ impl OutputFile {
         let Some(collector) = self.collectors.get_mut(&table).filter(|one| one.entries() == entries) else {
             return found.extend(&mut self.file, columns);
         };
-        let mut collecting = collector.begin(columns);
+        let mut collecting = collector.begin(columns)?;
         found.extend_collecting(&mut self.file, columns, &mut collecting)?;
         collector.add(collecting, written < entries)
     }

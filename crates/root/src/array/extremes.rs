@@ -4,6 +4,7 @@
 use super::wide::{self, Wide};
 use super::{Column, Number};
 use crate::error::{Error, Result};
+use crate::wire::grow::{self, Grow};
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -540,18 +541,19 @@ impl Collecting {
     }
 
     /// Returns the collected statistics of each column, of `count` columns.
-    pub fn columns(&mut self, count: usize) -> &mut [Collected] {
+    pub fn columns(&mut self, count: usize) -> Result<&mut [Collected]> {
+        self.columns.room(count.saturating_sub(self.columns.len()))?;
         if self.columns.len() < count {
             self.columns.resize_with(count, Collected::default);
         }
-        &mut self.columns
+        Ok(&mut self.columns)
     }
 
     /// Ends a zone before an entry: the cluster with the entries before it was written.
     pub fn end_zone(&mut self, to: usize) -> Result<()> {
         // What the writer did not process.
         let left = |one: &&mut Collected| one.done < to && !(one.parts.is_empty() && one.lists.is_empty());
-        let mut left: Vec<_> = self.columns.iter_mut().filter(left).collect();
+        let mut left = grow::collected(self.columns.iter_mut().filter(left))?;
         // Waking threads takes longer than a column.
         if left.len() > 1 {
             left.into_par_iter().try_for_each(|one| one.look(to))?;
@@ -593,17 +595,17 @@ impl Collector {
     }
 
     /// Prepares for the next entries.
-    pub fn begin(&self, columns: &[Column]) -> Collecting {
+    pub fn begin(&self, columns: &[Column]) -> Result<Collecting> {
         let rows = columns.first().map_or(0, Column::len);
         let mut made = Collecting { rows, ..Collecting::default() };
-        made.columns(columns.len());
+        made.columns(columns.len())?;
         let mut known = HashMap::new();
         self.parts.iter().for_each(|part| made.add(part, columns, &mut known));
         for column in &mut made.columns {
             let bytes: usize = column.parts.iter().map(|part| part.listed.bytes(0, rows)).sum();
             column.piece = PIECE.saturating_mul(rows).checked_div(bytes).map(|piece| piece.max(1));
         }
-        made
+        Ok(made)
     }
 
     /// Adds the statistics of entries that were written; they continue the last cluster, or begin one.
@@ -617,6 +619,7 @@ impl Collector {
         let first = self.entries();
         let joined = usize::from(continues && self.edges.len() > 1);
         self.edges.truncate(self.edges.len() - joined);
+        self.edges.room(call.ends.len())?;
         self.edges.extend(call.ends.iter().map(|end| first + *end as u64));
         for (own, found) in self.found.iter_mut().zip(call.found) {
             let Some(((known, zones), (number, _, more))) = own.as_mut().zip(found) else {
@@ -662,7 +665,7 @@ mod tests {
 
     fn zones(parts: Vec<Measured>, columns: &[Column], ends: &[usize]) -> Result<Vec<Zones>> {
         let mut collector = Collector::new(parts);
-        let mut call = collector.begin(columns);
+        let mut call = collector.begin(columns)?;
         ends.iter().try_for_each(|end| call.end_zone(*end))?;
         collector.add(call, false)?;
         Ok(collector.zones().1.into_iter().flatten().collect())
@@ -812,10 +815,10 @@ mod tests {
         let ends = [1, 30_000, 99_999, 100_000];
         let whole = zones(parts(), &columns, &ends).unwrap();
         let mut collector = Collector::new(parts());
-        let mut call = collector.begin(&columns);
+        let mut call = collector.begin(&columns).unwrap();
         let mut pieces = Vec::new();
         for (from, to) in [(0, 1), (1, 10), (10, 30_000), (30_000, 90_000)] {
-            let columns = call.columns(4);
+            let columns = call.columns(4).unwrap();
             let push = |from, to| {
                 pieces.push((from, to));
                 Ok(())
@@ -865,13 +868,13 @@ mod tests {
             let last = if number == 2 { Number::U32 } else { Number::I32 };
             let columns =
                 [list(&[0, 1, 2 + i64::from(number == 0)], counted(3)), column(last, &bytes), record];
-            let mut call = collector.begin(&columns);
+            let mut call = collector.begin(&columns).unwrap();
             if number == 1 {
                 call.end_zone(1).unwrap();
             }
             collector.add(call, continues).unwrap();
             // No entries change nothing.
-            collector.add(collector.begin(&[]), true).unwrap();
+            collector.add(collector.begin(&[]).unwrap(), true).unwrap();
         }
         let (edges, found) = collector.zones();
         assert_eq!(edges, [0, 3, 4, 8]);

@@ -4,7 +4,7 @@ use super::lz4hc::Tables;
 use super::noise::is_noise;
 use super::{HEADER, MAX_BLOCK};
 use crate::error::{Error, Result};
-use crate::wire::grow::Grow;
+use crate::wire::grow::{self, Grow};
 use std::cell::RefCell;
 use twox_hash::XxHash64;
 
@@ -90,6 +90,11 @@ const LZ4_BLOCK: usize = 128 << 10;
 /// Bytes that LZMA looks back at levels below 8.
 const LZMA_DICTIONARY: u32 = 4 << 10;
 
+/// More bytes than the library's compressor of zlib takes.
+const ZLIB_BYTES: usize = 1 << 20;
+/// The library's name of the error for a failed allocation.
+const ZSTD_NO_MEMORY: &str = "Allocation error : not enough memory";
+
 /// One thread's compressors, made when first needed: they are large, and setting them up takes longer than a block.
 #[derive(Default)]
 struct Contexts {
@@ -169,22 +174,36 @@ fn encode_block(
             if contexts.zlib.as_ref().is_none_or(|(known, _)| *known != level) {
                 let made = libdeflater::CompressionLvl::new(level)
                     .map_err(|_| Error::argument(format!("zlib has no level {level}")))?;
+                // It panics without memory.
+                grow::with_room::<u8>(ZLIB_BYTES)?;
                 contexts.zlib = Some((level, libdeflater::Compressor::new(made)));
             }
             // The one error there is means that the room is too small.
             Ok(contexts.zlib.as_mut().and_then(|(_, zlib)| zlib.zlib_compress(block, room).ok()))
         }
         Algorithm::Zstd => {
-            let zstd = contexts.zstd.get_or_insert_with(zstd_safe::CCtx::create);
-            Ok(zstd.compress(room, block, level).ok())
+            if contexts.zstd.is_none() {
+                contexts.zstd = zstd_safe::CCtx::try_create();
+            }
+            let no_memory = || Error::limit("zstd: no memory");
+            let zstd = contexts.zstd.as_mut().ok_or_else(no_memory)?;
+            match zstd.compress(room, block, level) {
+                Ok(packed) => Ok(Some(packed)),
+                Err(code) if zstd_safe::get_error_name(code) == ZSTD_NO_MEMORY => Err(no_memory()),
+                // The room is too small.
+                Err(_) => Ok(None),
+            }
         }
         Algorithm::Lz4 => {
             let Some((sum, body)) = room.split_first_chunk_mut::<8>() else { return Ok(None) };
-            let packed = if level < LZ4_HIGH || is_noise(block, &mut contexts.noise) {
+            let packed = if level < LZ4_HIGH || is_noise(block, &mut contexts.noise)? {
                 let mode = lz4::block::CompressionMode::DEFAULT;
                 lz4::block::compress_to_buffer(block, Some(mode), false, body).ok()
             } else {
-                contexts.lz4.get_or_insert_with(Tables::new).compress(block, body, level)
+                if contexts.lz4.is_none() {
+                    contexts.lz4 = Some(Tables::new()?);
+                }
+                contexts.lz4.as_mut().and_then(|tables| tables.compress(block, body, level))
             };
             let Some(packed) = packed else { return Ok(None) };
             let data = body.get(..packed).unwrap_or_default();

@@ -4,6 +4,8 @@
 
 #![allow(unsafe_code, reason = "calls of the C library that the lz4 crate links but does not declare")]
 
+use crate::error::Result;
+use crate::wire::grow;
 use std::ffi::{c_char, c_int, c_void};
 
 unsafe extern "C" {
@@ -19,14 +21,14 @@ unsafe extern "C" {
 }
 
 /// The tables, of words so that they are aligned.
-pub struct Tables(Box<[u64]>);
+pub struct Tables(Vec<u64>);
 
 impl Tables {
     /// Empty tables: the library's own are zeros, too.
-    pub fn new() -> Self {
+    pub fn new() -> Result<Self> {
         // SAFETY: returns a number.
         let size = unsafe { LZ4_sizeofStateHC() };
-        Self(vec![0; (size.unsigned_abs() as usize).div_ceil(8)].into())
+        grow::filled((size.unsigned_abs() as usize).div_ceil(8), 0).map(Self)
     }
 
     /// Compresses `from` into the start of `to`; returns the number of bytes, or `None` if they do not fit.

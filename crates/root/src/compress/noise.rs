@@ -1,5 +1,8 @@
 //! Bytes in which a search for repeats finds nothing.
 
+use crate::error::Result;
+use crate::wire::grow::Grow;
+
 /// Fewer repeats than one in this many bytes are not worth a search.
 const RARE: usize = 256;
 
@@ -7,7 +10,7 @@ const RARE: usize = 256;
 ///
 /// Blocks of unevenly distributed bytes are recognized by counting; only others are searched for repeats. `known` is a
 /// buffer that is reused.
-pub fn is_noise(block: &[u8], known: &mut Vec<u32>) -> bool {
+pub fn is_noise(block: &[u8], known: &mut Vec<u32>) -> Result<bool> {
     let mut counts = [0_u32; 256];
     for byte in block {
         if let Some(count) = counts.get_mut(usize::from(*byte)) {
@@ -17,13 +20,13 @@ pub fn is_noise(block: &[u8], known: &mut Vec<u32>) -> bool {
     // The probability that two bytes are equal, if they are independent; four bytes must be, anywhere in the block.
     let length = block.len().max(1) as f64;
     let equal: f64 = counts.iter().map(|count| (f64::from(*count) / length).powi(2)).sum();
-    length * equal.powi(4) < 1.0 / RARE as f64 && repeats(block, known) < block.len() / RARE
+    Ok(length * equal.powi(4) < 1.0 / RARE as f64 && repeats(block, known)? < block.len() / RARE)
 }
 
 /// Counts places whose four bytes occurred before. A place that is forgotten because of another may be missed.
-fn repeats(block: &[u8], known: &mut Vec<u32>) -> usize {
+fn repeats(block: &[u8], known: &mut Vec<u32>) -> Result<usize> {
     known.clear();
-    known.resize(1 << 16, 0);
+    known.try_fill(1 << 16, 0)?;
     let mut found = 0;
     for word in block.windows(4) {
         let word = word.first_chunk().copied().map_or(0, u32::from_le_bytes);
@@ -32,7 +35,7 @@ fn repeats(block: &[u8], known: &mut Vec<u32>) -> usize {
             *known = word;
         }
     }
-    found
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -40,7 +43,7 @@ mod tests {
     use super::is_noise as with_room;
 
     fn is_noise(block: &[u8]) -> bool {
-        with_room(block, &mut Vec::new())
+        with_room(block, &mut Vec::new()).unwrap()
     }
 
     fn random(length: usize, mask: u8) -> Vec<u8> {

@@ -6,7 +6,7 @@ use crate::wire::grow::{self, Grow};
 use std::ops::Range;
 
 /// A cluster group: entries whose page list is one envelope.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusterGroup {
     /// First entry.
     pub first_entry: u64,
@@ -168,14 +168,27 @@ impl PageList {
         Ok(list)
     }
     /// Adds a cluster. `columns` holds the range and the pages of each column; `pages` of the range is filled in here.
-    pub fn push(&mut self, first_entry: u64, entries: u64, columns: Vec<(ColumnRange, Vec<Page>)>) {
-        let mut ranges = Vec::with_capacity(columns.len());
+    pub fn push(
+        &mut self,
+        first_entry: u64,
+        entries: u64,
+        columns: Vec<(ColumnRange, Vec<Page>)>,
+    ) -> Result<()> {
+        let mut ranges = grow::with_room(columns.len())?;
+        self.pages.room(columns.iter().map(|(_, pages)| pages.len()).sum())?;
+        self.clusters.room(1)?;
         for (range, pages) in columns {
             let start = self.pages.len();
             self.pages.extend(pages);
             ranges.push(ColumnRange { pages: start..self.pages.len(), ..range });
         }
         self.clusters.push(Cluster { first_entry, entries, columns: ranges });
+        Ok(())
+    }
+    /// Removes the last cluster.
+    pub fn pop(&mut self) {
+        let first = self.clusters.pop().and_then(|cluster| cluster.columns.first().map(|c| c.pages.start));
+        self.pages.truncate(first.unwrap_or(self.pages.len()));
     }
     /// The pages of a column.
     pub fn pages(&self, column: &ColumnRange) -> &[Page] {

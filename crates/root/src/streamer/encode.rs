@@ -215,10 +215,8 @@ fn encode_as(w: &mut Writer, class: &str, whole: &Object) -> Result<()> {
         }
         _ => {}
     }
-    if let Some(kind) = Number::of_array(class).map(Number::code) {
-        let values = own("fArray");
-        w.put(length(values)? as u32);
-        return encode_numbers(w, kind, values).within(|| class.to_owned());
+    if let Some(number) = Number::of_array(class) {
+        return encode_array(w, number, own("fArray")).within(|| class.to_owned());
     }
     let info = builtin::classes().latest(class).ok_or_else(|| {
         Error::unsupported(format!("class {class} is not among the classes that can be written"))
@@ -314,13 +312,12 @@ fn encode_member(w: &mut Writer, info: &StreamerInfo, e: &Element, object: &Obje
 
 fn encode_embedded(w: &mut Writer, e: &Element, value: &Value) -> Result<()> {
     let class = e.typename.trim_end_matches('*');
-    let members = match value {
-        Value::Object(object) => return encode_as(w, class, object),
-        Value::Null => Vec::new(),
+    let members = match (value, Number::of_array(class)) {
+        (Value::Object(object), _) => return encode_as(w, class, object),
+        (Value::Null, _) => Vec::new(),
         // Arrays and collections need no object around their elements.
-        other => {
-            vec![(if Number::of_array(class).is_some() { "fArray" } else { ITEMS }.into(), other.clone())]
-        }
+        (values, Some(number)) => return encode_array(w, number, values).within(|| class.to_owned()),
+        (items, None) => vec![(ITEMS.into(), items.clone())],
     };
     encode_as(w, class, &Object { class: class.to_owned().into(), members, ..Object::default() })
 }
@@ -349,11 +346,17 @@ fn length(value: &Value) -> Result<usize> {
     }
 }
 
+/// Appends an array and its length.
+fn encode_array(w: &mut Writer, number: Number, values: &Value) -> Result<()> {
+    w.put(length(values)? as u32);
+    encode_numbers(w, number.code(), values)
+}
+
 /// Appends an array without its length.
 fn encode_numbers(w: &mut Writer, kind: i32, values: &Value) -> Result<()> {
     let Value::Numbers(number, bytes) = values else { return Ok(()) };
     if Number::of_code(kind) == Some(*number) {
-        let mut swapped = vec![0; bytes.len()];
+        let mut swapped = grow::filled(bytes.len(), 0)?;
         swap::copy(number.size(), bytes, &mut swapped);
         w.raw(&swapped);
         return Ok(());
@@ -540,7 +543,7 @@ mod tests {
         let mut w = Writer::new(0);
         encode_number(&mut w, 2, &Value::Float(-2.0)).unwrap();
         encode_number(&mut w, 17, &Value::UInt(u64::MAX)).unwrap();
-        assert_eq!(w.bytes(), [&[0xff, 0xfe][..], &[0xff; 8]].concat());
+        assert_eq!(w.bytes().unwrap(), [&[0xff, 0xfe][..], &[0xff; 8]].concat());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::array::Number;
 use crate::error::{Error, Result};
+use crate::wire::grow::Grow;
 
 /// The packing of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -123,7 +124,8 @@ impl Packing {
     }
     /// Packs native numbers and appends them; the inverse of [`Packing::decode`], up to rounding. Numbers outside a
     /// range are clamped to its ends.
-    pub fn encode(self, from: &[u8], to: &mut Vec<u8>) {
+    pub fn encode(self, from: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        to.room(from.len() / self.number().size() * self.disk_bytes())?;
         if self.single {
             let (from, _) = from.as_chunks::<4>();
             self.pack(from.iter().map(|c| f32::from_ne_bytes(*c).into()), to);
@@ -131,6 +133,7 @@ impl Packing {
             let (from, _) = from.as_chunks::<8>();
             self.pack(from.iter().map(|c| f64::from_ne_bytes(*c)), to);
         }
+        Ok(())
     }
     fn pack(self, values: impl Iterator<Item = f64>, to: &mut Vec<u8>) {
         match self.form {
@@ -248,7 +251,7 @@ mod tests {
                 let mut packed = Vec::new();
                 let native: Vec<u8> =
                     if single { (value as f32).to_ne_bytes().into() } else { value.to_ne_bytes().into() };
-                packing.encode(&native, &mut packed);
+                packing.encode(&native, &mut packed).unwrap();
                 assert_eq!(packed.len(), packing.disk_bytes());
                 let mut back = [0; 8];
                 packing.decode(&packed, &mut back);
@@ -258,7 +261,8 @@ mod tests {
         }
         let mut packed = Vec::new();
         Packing::of(false, "[0,1,8]")
-            .encode(&[(-7.0_f64).to_ne_bytes(), 9.0_f64.to_ne_bytes()].concat(), &mut packed);
+            .encode(&[(-7.0_f64).to_ne_bytes(), 9.0_f64.to_ne_bytes()].concat(), &mut packed)
+            .unwrap();
         assert_eq!(packed, [0, 0, 0, 0, 0, 0, 1, 0]);
     }
 

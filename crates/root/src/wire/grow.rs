@@ -1,6 +1,7 @@
 //! Vectors that grow with what a file says: without memory they end in an error, not in an abort.
 
 use crate::error::{Error, Result};
+use rayon::prelude::*;
 use sapwood_io::memory_left;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -114,6 +115,24 @@ pub fn filled<T: Copy>(count: usize, value: T) -> Result<Vec<T>> {
 pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>> {
     let mut out = with_room(values.len())?;
     out.extend_from_slice(values);
+    Ok(out)
+}
+
+/// The value of each item, computed on the pool. `begin` makes what several computations of a thread share.
+pub fn mapped<T: Sync, S, U: Send>(
+    items: &[T],
+    begin: impl Fn() -> S + Send + Sync,
+    compute: impl Fn(&mut S, &T) -> Result<U> + Send + Sync,
+) -> Result<Vec<U>> {
+    let mut found: Vec<Option<U>> = with_room(items.len())?;
+    found.resize_with(items.len(), || None);
+    let compute = |shared: &mut S, (item, to): (&T, &mut Option<U>)| {
+        *to = Some(compute(shared, item)?);
+        Ok::<_, Error>(())
+    };
+    items.par_iter().zip(&mut found).try_for_each_init(begin, compute)?;
+    let mut out = with_room(items.len())?;
+    out.extend(found.into_iter().flatten());
     Ok(out)
 }
 

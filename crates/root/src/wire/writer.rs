@@ -42,6 +42,9 @@ impl BigEndian for bool {
     }
 }
 
+/// Bytes of the widest number.
+const WIDEST: usize = 8;
+
 /// A growing buffer. References count from the start of the key that will hold the bytes, hence `displacement`.
 #[derive(Debug, Default)]
 pub struct Writer {
@@ -59,19 +62,24 @@ impl Writer {
         Self { displacement, ..Self::default() }
     }
     /// The bytes so far.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    ///
+    /// # Errors
+    ///
+    /// There was no memory for all of them.
+    pub fn bytes(&self) -> Result<&[u8]> {
+        match self.lost {
+            0 => Ok(&self.bytes),
+            lost => Err(Error::limit(format!("no memory for {} bytes", self.bytes.len() + lost))),
+        }
     }
     /// Returns all bytes.
     ///
     /// # Errors
     ///
-    /// There was no memory for all of them.
+    /// As of [`Writer::bytes`].
     pub fn into_bytes(self) -> Result<Vec<u8>> {
-        match self.lost {
-            0 => Ok(self.bytes),
-            lost => Err(Error::limit(format!("no memory for {} bytes", self.bytes.len() + lost))),
-        }
+        self.bytes()?;
+        Ok(self.bytes)
     }
     /// Number of bytes so far.
     pub fn len(&self) -> usize {
@@ -83,17 +91,15 @@ impl Writer {
     }
     /// Appends one number.
     pub fn put(&mut self, value: impl BigEndian) {
-        value.append(&mut self.bytes);
+        if self.bytes.room(WIDEST).is_ok() {
+            value.append(&mut self.bytes);
+        } else {
+            self.lost += WIDEST;
+        }
     }
     /// Appends numbers without a count.
     pub fn put_all<T: BigEndian>(&mut self, values: impl IntoIterator<Item = T>) {
-        for value in values {
-            if self.bytes.len() == self.bytes.capacity() && self.bytes.room(8).is_err() {
-                self.lost += 8;
-                return;
-            }
-            value.append(&mut self.bytes);
-        }
+        values.into_iter().for_each(|value| self.put(value));
     }
     /// Appends bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
@@ -193,7 +199,7 @@ mod tests {
             let text = "x".repeat(length);
             let mut writer = Writer::new(0);
             writer.string(&text);
-            assert_eq!(&writer.bytes()[..head.len()], head.as_slice());
+            assert_eq!(&writer.bytes().unwrap()[..head.len()], head.as_slice());
             assert_eq!(writer.len(), Writer::string_size(&text));
         }
     }
@@ -204,7 +210,7 @@ mod tests {
         let frame = writer.open(3);
         writer.put(7_i32);
         writer.close(frame).unwrap();
-        assert_eq!(writer.bytes(), [0x40, 0, 0, 6, 0, 3, 0, 0, 0, 7]);
+        assert_eq!(writer.bytes().unwrap(), [0x40, 0, 0, 6, 0, 3, 0, 0, 0, 7]);
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
         writer.close(second).unwrap();
         assert_eq!((place, again), (12, 22));
         let expected = [0x40, 0, 0, 6, 0xff, 0xff, 0xff, 0xff, b'A', 0, 0x40, 0, 0, 4, 0x80, 0, 0, 16];
-        assert_eq!(writer.bytes(), expected);
+        assert_eq!(writer.bytes().unwrap(), expected);
     }
 
     #[test]
@@ -224,6 +230,6 @@ mod tests {
         let mut writer = Writer::new(0);
         writer.named("n", "", 8).unwrap();
         let expected = [0x40, 0, 0, 15, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 8, 1, b'n', 0];
-        assert_eq!(writer.bytes(), expected);
+        assert_eq!(writer.bytes().unwrap(), expected);
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// An object in stored form, with everything another file needs to hold it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Record {
     pub(super) class: String,
     name: String,
@@ -20,7 +20,7 @@ pub struct Record {
     /// Bytes of its key; references count from the start of the key.
     pub(super) key_bytes: u64,
     /// Positions of references in the payload; `None` if unknown.
-    references: Option<Vec<u64>>,
+    references: Option<Arc<Vec<u64>>>,
     infos: Vec<Arc<StreamerInfo>>,
 }
 
@@ -46,7 +46,7 @@ impl Record {
         };
         reader.instead = Some(&mut instead);
         let value = reader.payload(&key.classname).ok().filter(|_| reader.problems == 0);
-        let references = value.is_some().then(|| std::mem::take(&mut reader.references));
+        let references = value.is_some().then(|| Arc::new(std::mem::take(&mut reader.references)));
         drop(reader);
         let mut names = HashSet::from([&*key.classname]);
         match &value {
@@ -67,6 +67,19 @@ impl Record {
         Ok((record, value))
     }
 
+    /// The same object with other contents.
+    pub(super) fn with_payload(&self, payload: Vec<u8>) -> Self {
+        Self {
+            class: self.class.clone(),
+            name: self.name.clone(),
+            title: self.title.clone(),
+            payload,
+            key_bytes: self.key_bytes,
+            references: self.references.clone(),
+            infos: self.infos.clone(),
+        }
+    }
+
     /// Name of its key.
     pub fn name(&self) -> &str {
         &self.name
@@ -79,7 +92,7 @@ impl Record {
 
     /// Returns the object for a key of another length: references are shifted.
     pub(super) fn moved(&self, key_bytes: usize) -> Result<Vec<u8>> {
-        let mut payload = self.payload.clone();
+        let mut payload = grow::copied(&self.payload)?;
         let difference = key_bytes as i64 - self.key_bytes as i64;
         if difference == 0 {
             return Ok(payload);
@@ -90,7 +103,7 @@ impl Record {
                 self.class, self.name
             ))
         })?;
-        for place in references {
+        for place in references.iter() {
             let at = place.checked_sub(self.key_bytes).and_then(|at| usize::try_from(at).ok());
             let word = at.and_then(|at| payload.get_mut(at..at + 4)?.first_chunk_mut::<4>());
             let word = word.ok_or_else(|| Error::corrupt("a reference past the end of its object"))?;

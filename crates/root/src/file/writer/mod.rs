@@ -11,11 +11,12 @@ use crate::file::checksums::{Checksums, Written};
 use crate::file::kinds::BLOB;
 use crate::streamer::encode::{classes_of, encode_object};
 use crate::streamer::{Object, StreamerInfo};
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 use sapwood_io::Source;
 use sapwood_io::sink::{MemorySink, Sink};
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -180,7 +181,7 @@ pub struct FileWriter {
     /// Segments left out on purpose.
     gaps: Vec<(u64, u64)>,
     /// Segments that become free with the next commit.
-    released: Vec<(u64, u64)>,
+    released: BTreeSet<(u64, u64)>,
     /// An updated file, for reading.
     before: Option<Arc<dyn Source>>,
     /// Ranges of an updated file that two records claim, because a length or position is damaged; never freed.
@@ -236,7 +237,7 @@ impl FileWriter {
             end: BEGIN,
             free: BTreeMap::new(),
             gaps: Vec::new(),
-            released: Vec::new(),
+            released: BTreeSet::new(),
             before: None,
             shared: Vec::new(),
             directories: Vec::new(),
@@ -342,7 +343,7 @@ impl FileWriter {
         self.directories.get(directory).map_or(BEGIN, |d| d.seek)
     }
     /// Lists the contents of a directory in the order of its key list.
-    pub fn list(&self, directory: DirectoryId) -> Vec<Listed> {
+    pub fn list(&self, directory: DirectoryId) -> Result<Vec<Listed>> {
         let entries = self.directories.get(directory).map_or(&[][..], |d| &d.entries);
         let listed = |e: &Entry| Listed {
             name: e.text.name.clone(),
@@ -350,7 +351,7 @@ impl FileWriter {
             class: e.text.class.clone(),
             title: e.text.title.clone(),
         };
-        entries.iter().map(listed).collect()
+        grow::collected(entries.iter().map(listed))
     }
     /// Finds a subdirectory.
     pub fn find(&self, parent: DirectoryId, name: &str) -> Option<DirectoryId> {
@@ -425,7 +426,9 @@ impl FileWriter {
         let mut w = Writer::new(0);
         encode_key(&mut w, &text, &numbers)?;
         w.raw(&[0; DIRECTORY_BYTES]);
-        self.put_new(seek, &[w.bytes()])?;
+        let bytes = w.bytes()?;
+        self.directories.room(1)?;
+        self.put_new(seek, &[bytes])?;
         let id = self.directories.len();
         let uuid = self.options.uuid.map_or_else(random_uuid, |uuid| nth_uuid(uuid, id));
         self.directories.push(Directory::new(seek, seek_parent, key_bytes, text.clone(), created, uuid));
@@ -467,7 +470,7 @@ impl FileWriter {
         let growing = again && !self.closing;
         let numbers = self.record(&text, &KeyNumbers { big, ..old }, &object, growing)?;
         if owned {
-            self.released.push((old.seek, old.seek + old.total_bytes as u64));
+            self.released.insert((old.seek, old.seek + old.total_bytes as u64));
         }
         if let Some(directory) = self.directories.get_mut(key.0) {
             directory.changed = true;
@@ -509,7 +512,9 @@ impl FileWriter {
             let cycle = cycle.map_or(String::new(), |c| format!(";{c}"));
             return Err(Error::not_found(format!("there is no object {name}{cycle}")));
         }
-        let gone: Vec<Entry> = holder.entries.extract_if(.., |e| wanted(e)).collect();
+        let count = holder.entries.iter().filter(|e| wanted(e)).count();
+        let mut gone: Vec<Entry> = grow::with_room(count)?;
+        gone.extend(holder.entries.extract_if(.., |e| wanted(e)));
         holder.changed = true;
         match holder.entries.iter().filter(|e| e.text.name == name).map(|e| e.numbers.cycle).max() {
             Some(last) => holder.cycles.insert(name.to_owned(), last),
@@ -517,26 +522,26 @@ impl FileWriter {
         };
         if let Some(child) = child {
             holder.children.remove(name);
-            let names: Vec<String> = self.list(child).into_iter().map(|listed| listed.name).collect();
-            for inner in names {
-                // Other cycles of the name were deleted with the first.
-                if self.list(child).iter().any(|listed| listed.name == inner) {
-                    self.delete(child, &inner, None)?;
-                }
+            // All cycles of a name are deleted together.
+            while let Some(inner) = self.directory(child)?.entries.last().map(|entry| entry.text.name.clone())
+            {
+                self.delete(child, &inner, None)?;
             }
             if let Some(child) = self.directories.get_mut(child) {
                 child.gone = true;
                 child.changed = false;
                 let (seek, bytes) = std::mem::take(&mut child.keys);
                 if seek != 0 {
-                    self.released.push((seek, seek + bytes as u64));
+                    self.released.insert((seek, seek + bytes as u64));
                 }
             }
         }
-        let owned = gone.iter().filter(|entry| entry.numbers.seek != 0 && self.owns(entry));
-        let places: Vec<_> =
-            owned.map(|Entry { numbers: n, .. }| (n.seek, n.seek + n.total_bytes as u64)).collect();
-        self.released.extend(places);
+        for entry in gone {
+            if entry.numbers.seek != 0 && self.owns(&entry) {
+                let n = entry.numbers;
+                self.released.insert((n.seek, n.seek + n.total_bytes as u64));
+            }
+        }
         Ok(())
     }
 
@@ -598,7 +603,7 @@ impl FileWriter {
     }
     /// Frees a record that no directory lists, from its first byte to its end, with the next commit.
     pub fn release_record(&mut self, record: (u64, u64)) {
-        self.released.push(record);
+        self.released.insert(record);
     }
     /// Describes what the file keeps of a table after an error that ended its writing.
     pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
@@ -672,6 +677,8 @@ impl FileWriter {
             .directories
             .get_mut(directory)
             .ok_or_else(|| Error::not_found(format!("no directory {directory}")))?;
+        holder.entries.room(1)?;
+        grow::place(&mut holder.cycles)?;
         let place = match holder.cycles.insert(text.name.clone(), numbers.cycle) {
             Some(_) => holder.entries.iter().position(|e| e.text.name == text.name),
             None => None,

@@ -1,6 +1,6 @@
 //! Records and their positions: allocation, free segments, and commits.
 
-use super::{BEGIN, DirectoryId, Entry, FileWriter, KeyNumbers, KeyText, SMALL, START_BIG, encode_key};
+use super::{BEGIN, DirectoryId, FileWriter, KeyNumbers, KeyText, SMALL, START_BIG, encode_key};
 use crate::compress::encode::compress;
 use crate::error::{Error, Result, Within};
 use crate::streamer::encode::{append_infos, encode_infos, with_dependencies};
@@ -84,7 +84,7 @@ impl FileWriter {
         let result = self.put(place, parts);
         if result.is_err() {
             let bytes: usize = parts.iter().map(|part| part.len()).sum();
-            self.released.push((place, place + bytes as u64));
+            self.released.insert((place, place + bytes as u64));
         }
         result
     }
@@ -140,8 +140,9 @@ impl FileWriter {
         let seek = self.allocate(total_bytes)?;
         if growing && total_bytes > 1024 && self.end == seek + total_bytes as u64 {
             let more = (total_bytes / 2).max(8) as u64;
-            self.put(self.end, &[&(-(more as i32)).to_be_bytes()])
-                .inspect_err(|_| self.released.push((seek, self.end)))?;
+            self.put(self.end, &[&(-(more as i32)).to_be_bytes()]).inspect_err(|_| {
+                self.released.insert((seek, self.end));
+            })?;
             self.free.insert(self.end, self.end + more);
             self.end += more;
         }
@@ -149,7 +150,7 @@ impl FileWriter {
             KeyNumbers { total_bytes, object_bytes: object.len(), datime, key_bytes, seek, ..*numbers };
         let mut w = Writer::new(0);
         encode_key(&mut w, text, &numbers)?;
-        self.put_new(seek, &[w.bytes(), body])?;
+        self.put_new(seek, &[w.bytes()?, body])?;
         self.scratch = scratch;
         Ok(numbers)
     }
@@ -165,8 +166,8 @@ impl FileWriter {
         let (old, seek_parent) = (directory.keys, directory.seek);
         let mut w = Writer::new(0);
         // Keys without a position were reserved but never written.
-        let written: Vec<&Entry> = directory.entries.iter().filter(|e| e.numbers.seek != 0).collect();
-        w.put(written.len() as u32);
+        let written = directory.entries.iter().filter(|e| e.numbers.seek != 0);
+        w.put(written.clone().count() as u32);
         for entry in written {
             match &entry.raw {
                 Some(raw) => w.raw(raw),
@@ -174,17 +175,18 @@ impl FileWriter {
             }
         }
         let key_bytes = text.size(big);
-        let total_bytes = key_bytes + w.len();
+        let list = w.bytes()?;
+        let total_bytes = key_bytes + list.len();
         let datime = self.datime();
         let seek = self.allocate(total_bytes)?;
-        let object_bytes = w.len();
+        let object_bytes = list.len();
         let numbers =
             KeyNumbers { total_bytes, object_bytes, datime, key_bytes, cycle: 1, seek, seek_parent, big };
         let mut key = Writer::new(0);
         encode_key(&mut key, &text, &numbers)?;
-        self.put_new(seek, &[key.bytes(), w.bytes()])?;
+        self.put_new(seek, &[key.bytes()?, list])?;
         if old.0 != 0 {
-            self.released.push((old.0, old.0 + old.1 as u64));
+            self.released.insert((old.0, old.0 + old.1 as u64));
         }
         if let Some(directory) = self.directories.get_mut(id) {
             directory.keys = (seek, total_bytes);
@@ -219,7 +221,7 @@ impl FileWriter {
         let numbers = KeyNumbers { cycle: 1, seek_parent: BEGIN, big, ..KeyNumbers::default() };
         let numbers = self.record(&text, &numbers, &object, false)?;
         if self.infos.0 != 0 {
-            self.released.push((self.infos.0, self.infos.0 + self.infos.1 as u64));
+            self.released.insert((self.infos.0, self.infos.0 + self.infos.1 as u64));
         }
         self.infos = (numbers.seek, numbers.total_bytes);
         self.infos_changed = false;
@@ -237,13 +239,13 @@ impl FileWriter {
             self.end = first;
         }
         if self.segments.0 != 0 {
-            self.released.push((self.segments.0, self.segments.0 + self.segments.1 as u64));
+            self.released.insert((self.segments.0, self.segments.0 + self.segments.1 as u64));
         }
         self.keep_shared();
         // Adjacent segments are merged, like their mark.
         let mut all = self.free.clone();
         all.extend(self.released.iter().copied());
-        let mut segments: BTreeMap<u64, u64> = joined(&all).into_iter().collect();
+        let mut segments = joined(&all);
         segments.extend(self.gaps.iter().copied());
         let root = self.directory(0)?.text.clone();
         let big = self.big(1 << 30);
@@ -285,7 +287,7 @@ impl FileWriter {
             }
             count += 1;
         }
-        self.put_new(seek, &[w.bytes()])?;
+        self.put_new(seek, &[w.bytes()?])?;
         self.segments = (seek, total_bytes);
         Ok(count)
     }
@@ -357,13 +359,10 @@ impl FileWriter {
         if self.released.is_empty() {
             return Ok(());
         }
-        self.free.extend(self.released.drain(..));
-        let joined = joined(&self.free);
-        self.free = joined.iter().copied().collect();
-        for (first, end) in joined {
-            self.mark_free(first, end)?;
-        }
-        Ok(())
+        self.free.extend(std::mem::take(&mut self.released));
+        self.free = joined(&self.free);
+        let marks = self.free.clone();
+        marks.into_iter().try_for_each(|(first, end)| self.mark_free(first, end))
     }
     /// Writes the negative length of a free segment at its begin.
     pub(super) fn mark_free(&mut self, first: u64, end: u64) -> Result<()> {
@@ -373,12 +372,14 @@ impl FileWriter {
 }
 
 /// Returns the segments with adjacent ones joined.
-fn joined(segments: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
-    let mut joined: Vec<(u64, u64)> = Vec::new();
+fn joined(segments: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
+    let mut joined: BTreeMap<u64, u64> = BTreeMap::new();
     for (first, end) in segments {
-        match joined.last_mut() {
-            Some((_, last)) if last == first => *last = *end,
-            _ => joined.push((*first, *end)),
+        match joined.last_entry() {
+            Some(mut last) if last.get() == first => *last.get_mut() = *end,
+            _ => {
+                joined.insert(*first, *end);
+            }
         }
     }
     joined

@@ -2,6 +2,7 @@
 
 use super::{CLOSING, CommitEvery, FileWriter, KeyId};
 use crate::error::{Error, Result};
+use crate::wire::grow::{self, Grow};
 
 /// A place for consecutive records.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl FileWriter {
     /// Gives up a stretch that could not be written.
     pub fn give_back(&mut self, stretch: &Stretch) {
         if let Some(limit) = stretch.limit {
-            self.released.push((stretch.start, limit));
+            self.released.insert((stretch.start, limit));
         }
     }
     /// Accepts a stretch into the file if there is room after the file to complete it: `need` bytes for the record
@@ -63,13 +64,13 @@ impl FileWriter {
                 self.directories.iter().flat_map(|d| d.entries.iter().map(|e| &e.text).chain([&d.text]));
             let keys: usize = keys.map(|text| text.size(true)).sum();
             let room = CLOSING + keys + self.needs.values().sum::<usize>();
-            let mut parts = vec![ZEROS; room / ZEROS.len()];
-            parts.extend(ZEROS.get(..room % ZEROS.len()));
+            let mut parts = grow::filled(room / ZEROS.len(), ZEROS)?;
+            parts.try_push(ZEROS.get(..room % ZEROS.len()).unwrap_or_default())?;
             self.put(end, &parts)?;
         }
         if let Some(limit) = stretch.limit {
             // The rest is free again once it is marked.
-            self.released.push((stretch.end, limit));
+            self.released.insert((stretch.end, limit));
         }
         self.uncommitted = written;
         self.end = end;

@@ -104,7 +104,7 @@ impl Sum {
 
     /// Returns the sum as a record. Fails if it overflows the integers of the class.
     fn summed(&self) -> Result<Record> {
-        let mut payload = self.record.payload.clone();
+        let mut payload = grow::copied(&self.record.payload)?;
         if self.count > 1 {
             for span in &self.spans {
                 let room = payload.get_mut(span.at..span.end());
@@ -113,9 +113,7 @@ impl Sum {
                     .within(|| format!("the sum of {} {}", self.record.class, self.record.name()))?;
             }
         }
-        let mut record = self.record.clone();
-        record.payload = payload;
-        Ok(record)
+        Ok(self.record.with_payload(payload))
     }
 }
 
@@ -241,16 +239,16 @@ impl Noted {
         let mut spans = Vec::new();
         for at in self.statistics {
             let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
-            spans.push(Span::new(at, Number::F64, bytes)?);
+            spans.try_push(Span::new(at, Number::F64, bytes)?)?;
         }
         for (at, number) in walk.arrays {
             let mut cursor = Cursor::new(payload, origin);
             cursor.seek(at)?;
             let count = cursor.count(number.size())?;
             let bytes = cursor.take(count * number.size())?;
-            spans.push(Span::new(at + 4, number, bytes)?);
+            spans.try_push(Span::new(at + 4, number, bytes)?)?;
         }
-        spans.sort_by_key(|span| span.at);
+        spans.sort_unstable_by_key(|span| span.at);
         if spans.windows(2).any(|w| matches!(w, [a, b] if a.end() > b.at)) {
             return Ok(Default::default());
         }
@@ -287,9 +285,10 @@ impl Sums {
     /// the indices of all other keys. Older cycles are skipped.
     pub fn read(&mut self, file: &RootFile, directory: &Directory, prefix: &str) -> Result<Vec<usize>> {
         let keys = &directory.keys;
-        let mut newest: HashMap<&str, usize> = HashMap::with_capacity(keys.len());
+        let mut newest: HashMap<&str, usize> = HashMap::new();
         for (index, key) in keys.iter().enumerate() {
             let cycle = |index: &usize| keys.get(*index).map(|key| key.cycle);
+            grow::place(&mut newest)?;
             let known = newest.entry(&key.name).or_insert(index);
             if cycle(known) < Some(key.cycle) {
                 *known = index;
@@ -306,11 +305,11 @@ impl Sums {
             let sum = self.known.get(&path).filter(|_| file.checksums().is_none());
             let sum = sum.filter(|sum| lock(sum).may_be_like(key));
             match (sum, file.stored(key)) {
-                (Some(sum), Ok(range)) if range.end() <= size => wanted.push((index, key, sum, range)),
-                _ => left.push(index),
+                (Some(sum), Ok(range)) if range.end() <= size => wanted.try_push((index, key, sum, range))?,
+                _ => left.try_push(index)?,
             }
         }
-        wanted.sort_by_key(|(.., range)| *range);
+        wanted.sort_unstable_by_key(|(index, .., range)| (*range, *index));
         let mut stored = Vec::new();
         let mut rest = wanted.as_slice();
         while !rest.is_empty() {
@@ -321,7 +320,7 @@ impl Sums {
             };
             let (batch, more) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = more;
-            let ranges: Vec<Range> = batch.iter().map(|(.., range)| *range).collect();
+            let ranges = grow::collected(batch.iter().map(|(.., range)| *range))?;
             let requests = file.source().plan(&ranges);
             // Start of each object in the bytes read.
             let mut places = grow::filled(batch.len(), 0)?;
@@ -336,7 +335,7 @@ impl Sums {
             }
             stored.clear();
             stored.try_fill(length, 0)?;
-            let fetched: Vec<Range> = requests.iter().map(|request| request.range).collect();
+            let fetched = grow::collected(requests.iter().map(|request| request.range))?;
             file.source().fetch(&fetched, &mut stored, Cause::Object)?;
             let start = self.room.len();
             let sizes = batch.iter().map(|(_, key, ..)| key.object_bytes as usize);
@@ -361,9 +360,9 @@ impl Sums {
             for ((index, key, sum, _), alike) in batch.iter().zip(alike) {
                 let end = at + key.object_bytes as usize;
                 if alike {
-                    self.pending.push(((*sum).clone(), at..end));
+                    self.pending.try_push(((*sum).clone(), at..end))?;
                 } else {
-                    left.push(*index);
+                    left.try_push(*index)?;
                 }
                 at = end;
             }

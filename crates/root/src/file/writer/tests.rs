@@ -228,7 +228,7 @@ fn what_was_not_committed_is_undone() {
     // The next writer uses the free segments, which have their marks.
     let (end, room) = (file.end(), file.free.len());
     let source = open(&sink);
-    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    let held = |_: &crate::file::Key| Ok(super::Held::Places(Vec::new()));
     let again = FileWriter::update(&source, Box::new(sink.clone()), None, Options::default(), &held).unwrap();
     assert!(again.end() < end);
     assert!(!again.free.is_empty() && room > 0);
@@ -298,7 +298,7 @@ fn a_commit_that_fails_at_any_write_is_undone_or_says_in_which_state_the_file_is
         found
     };
     let old = every_name(&sink);
-    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    let held = |_: &crate::file::Key| Ok(super::Held::Places(Vec::new()));
     for once in [true, false] {
         let (mut undone, mut states) = (0, HashSet::new());
         for left in 0.. {
@@ -347,7 +347,7 @@ fn the_place_of_a_record_that_could_not_be_written_becomes_free() {
     file.commit().unwrap();
     drop(file);
     let source = open(&sink);
-    let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+    let held = |_: &crate::file::Key| Ok(super::Held::Places(Vec::new()));
     let failing = Box::new(Failing { sink: sink.clone(), left: 0, once: true });
     let mut file = FileWriter::update(&source, failing, None, Options::default(), &held).unwrap();
     file.write_object(0, "lost", "", &text_object(&"z".repeat(200))).unwrap_err();
@@ -407,7 +407,7 @@ fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
         drop(file);
         walk(&sink);
         let before = sink.bytes().clone();
-        let held = |_: &crate::file::Key| super::Held::Places(Vec::new());
+        let held = |_: &crate::file::Key| Ok(super::Held::Places(Vec::new()));
         let mut states = 0;
         for left in 0..1000 {
             sink.bytes().clone_from(&before);

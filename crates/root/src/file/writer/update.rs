@@ -12,6 +12,7 @@ use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::file::{DirectoryHead, Key, RootFile, is_infos, kinds, list_key, record_key, same_record};
 use crate::wire::Cursor;
+use crate::wire::grow::{self, Grow};
 use sapwood_io::Cause;
 use sapwood_io::sink::Sink;
 use std::collections::HashSet;
@@ -32,7 +33,7 @@ pub enum Held {
 }
 
 /// Returns what belongs to the object of a key.
-pub type Holdings<'a> = &'a dyn Fn(&Key) -> Held;
+pub type Holdings<'a> = &'a dyn Fn(&Key) -> Result<Held>;
 
 /// Byte ranges of a file that are in use.
 #[derive(Default)]
@@ -45,24 +46,25 @@ struct InUse {
 }
 
 impl InUse {
-    fn add(&mut self, name: impl Into<String>, places: impl IntoIterator<Item = (u64, u64)>) {
+    fn add(&mut self, name: impl Into<String>, places: impl IntoIterator<Item = (u64, u64)>) -> Result<()> {
         let number = self.names.len();
-        self.names.push(name.into());
+        self.names.try_push(name.into())?;
         let places = places.into_iter().filter(|(first, end)| first < end);
-        self.places.extend(places.map(|(first, end)| (first, end, number)));
+        places.map(|(first, end)| (first, end, number)).try_for_each(|place| self.places.try_push(place))
     }
     /// Must be called after the last [`InUse::add`] and before the first [`InUse::find`].
-    fn sort(&mut self) {
+    fn sort(&mut self) -> Result<()> {
         self.places.sort_unstable();
         let mut last = (0, 0);
         let largest = |(at, (_, end, _)): (usize, &(u64, u64, usize))| {
             last = last.max((*end, at));
             last
         };
-        self.ends = self.places.iter().enumerate().map(largest).collect();
+        self.ends = grow::collected(self.places.iter().enumerate().map(largest))?;
+        Ok(())
     }
     /// Returns the ranges that belong to two owners or more, apart and in order. Must be called after [`InUse::sort`].
-    fn shared(&self) -> Vec<(u64, u64)> {
+    fn shared(&self) -> Result<Vec<(u64, u64)>> {
         // The largest end so far with its owner, and the largest of all other owners.
         let ((mut largest, mut of), mut others) = ((0, usize::MAX), 0);
         let mut shared: Vec<(u64, u64)> = Vec::new();
@@ -71,7 +73,7 @@ impl InUse {
             if first < other {
                 match shared.last_mut() {
                     Some((_, to)) if first <= *to => *to = end.min(other).max(*to),
-                    _ => shared.push((first, end.min(other))),
+                    _ => shared.try_push((first, end.min(other)))?,
                 }
             }
             if owner == of {
@@ -83,7 +85,7 @@ impl InUse {
                 others = others.max(end);
             }
         }
-        shared
+        Ok(shared)
     }
     /// Returns the name of something at least partly in a segment.
     fn find(&self, first: u64, end: u64) -> Option<String> {
@@ -110,19 +112,20 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    fn look(&mut self, key: &Key, newest: bool) {
+    fn look(&mut self, key: &Key, newest: bool) -> Result<()> {
         let name = || format!("{};{} ({})", key.name, key.cycle, key.classname);
-        if !self.seen.insert(key.seek) {
-            return;
+        if !grow::insert(&mut self.seen, key.seek)? {
+            return Ok(());
         }
-        match (self.holdings)(key) {
+        match (self.holdings)(key)? {
             Held::Places(places) if places.is_empty() => {}
-            Held::Places(places) if newest => self.used.add(format!("a page of {}", name()), places),
-            Held::Places(places) => self.older.add(format!("a page of {}", name()), places),
+            Held::Places(places) if newest => self.used.add(format!("a page of {}", name()), places)?,
+            Held::Places(places) => self.older.add(format!("a page of {}", name()), places)?,
             Held::Before(end) if end >= self.last.0 => self.last = (end, name()),
             Held::Before(_) => {}
             Held::Unknown => self.unknown = Some(name()),
         }
+        Ok(())
     }
 }
 
@@ -206,10 +209,10 @@ impl FileWriter {
             writer.heads.insert(0, [header.as_slice(), &writer.lead, &root].concat());
         }
         writer.check_apart()?;
-        writer.name_records(&mut survey.used);
-        survey.used.sort();
-        survey.older.sort();
-        writer.shared = survey.used.shared();
+        writer.name_records(&mut survey.used)?;
+        survey.used.sort()?;
+        survey.older.sort()?;
+        writer.shared = survey.used.shared()?;
         let size = file.source().size();
         if survey.last.0 > h.end {
             return Err(Error::corrupt(format!(
@@ -305,11 +308,11 @@ impl FileWriter {
             let start = c.pos();
             let key = Key::parse(&mut c).within(|| format!("key {i} of {count}"))?;
             let raw = list.get(start..c.pos()).unwrap_or_default().to_vec();
-            self.keep(id, &key, raw);
+            self.keep(id, &key, raw)?;
             // The newest of several cycles comes first.
-            survey.look(&key, newest.insert(key.name.clone()));
+            survey.look(&key, grow::insert(&mut newest, key.name.clone())?)?;
             if kinds::DIRECTORIES.contains(&key.classname.as_str()) {
-                inner.push(key);
+                inner.try_push(key)?;
             }
         }
         // Of several cycles, the newest has the name; it comes first.
@@ -325,7 +328,7 @@ impl FileWriter {
         Ok(id)
     }
 
-    fn keep(&mut self, directory: DirectoryId, key: &Key, raw: Vec<u8>) {
+    fn keep(&mut self, directory: DirectoryId, key: &Key, raw: Vec<u8>) -> Result<()> {
         let id = self.next_id;
         self.next_id += 1;
         let numbers = KeyNumbers {
@@ -340,10 +343,12 @@ impl FileWriter {
         };
         let text = KeyText::new(&key.classname, &key.name, &key.title);
         if let Some(directory) = self.directories.get_mut(directory) {
+            grow::place(&mut directory.cycles)?;
             let last = directory.cycles.entry(key.name.clone()).or_insert(0);
             *last = (*last).max(key.cycle);
-            directory.entries.push(Entry { id, text, numbers, raw: Some(raw) });
+            directory.entries.try_push(Entry { id, text, numbers, raw: Some(raw) })?;
         }
+        Ok(())
     }
 
     /// Adopts the free segments. A segment without a mark stays listed and unused; so do all segments if the ranges in use
@@ -392,11 +397,11 @@ impl FileWriter {
             let filled = if unused { end_of_records(file, first, end) } else { first };
             let rest = (first < filled && filled < end).then_some((filled, end));
             self.released.extend(rest);
-            self.gaps.push((first, rest.map_or(end, |(start, _)| start)));
+            self.gaps.try_push((first, rest.map_or(end, |(start, _)| start)))?;
         }
         // Segments must not overlap each other.
-        let mut all: Vec<_> = self.free.iter().map(|(first, end)| (*first, *end)).collect();
-        all.extend(&self.gaps);
+        let listed = self.free.iter().map(|(first, end)| (*first, *end));
+        let mut all = grow::collected(listed.chain(self.gaps.iter().copied()))?;
         all.sort_unstable();
         if all.windows(2).any(|pair| matches!(pair, [(_, end), (first, _)] if first < end)) {
             self.free.clear();
@@ -411,11 +416,14 @@ impl FileWriter {
         &mut self,
         mut records: Vec<(u64, u64)>,
         kept: impl IntoIterator<Item = (u64, u64)>,
-    ) {
-        let mut known = self.known();
-        known.extend(kept.into_iter().map(|(seek, bytes)| (seek, seek.saturating_add(bytes))));
-        known.extend(self.free.iter().map(|(first, end)| (*first, *end)));
-        known.extend(self.gaps.iter().chain(&self.released));
+    ) -> Result<()> {
+        let mut own = InUse::default();
+        self.name_records(&mut own)?;
+        let own = own.places.into_iter().map(|(first, end, _)| (first, end));
+        let kept = kept.into_iter().map(|(seek, bytes)| (seek, seek.saturating_add(bytes)));
+        let free = self.free.iter().map(|(first, end)| (*first, *end));
+        let others = self.gaps.iter().chain(&self.released).copied();
+        let mut known = grow::collected(own.chain(kept).chain(free).chain(others))?;
         known.sort_unstable();
         records.sort_unstable();
         let mut known = known.into_iter().peekable();
@@ -425,17 +433,11 @@ impl FileWriter {
             while known.next_if(|(_, end)| *end <= seek).is_some() {}
             let apart = known.peek().is_none_or(|(first, _)| end <= *first);
             if apart && seek >= at && end <= self.end {
-                self.released.push((seek, end));
+                self.released.insert((seek, end));
                 at = end;
             }
         }
-    }
-
-    /// Positions of known records.
-    fn known(&self) -> Vec<(u64, u64)> {
-        let mut known = InUse::default();
-        self.name_records(&mut known);
-        known.places.into_iter().map(|(first, end, _)| (first, end)).collect()
+        Ok(())
     }
 
     /// Whether the record of a key may be freed. If the file had the key when it was opened, the record at its place must
@@ -449,9 +451,9 @@ impl FileWriter {
     /// Refuses a file in which a record that is freed or rewritten in place overlaps another one.
     fn check_apart(&self) -> Result<()> {
         let mut known = InUse::default();
-        self.name_records(&mut known);
-        known.sort();
-        let shared = known.shared();
+        self.name_records(&mut known)?;
+        known.sort()?;
+        let shared = known.shared()?;
         let directories = self.directories.iter().skip(1).map(|directory| {
             let end = directory.seek.saturating_add((directory.nbytes_name + directory.room) as u64);
             (format!("the record of directory {}", directory.text.name), directory.seek, end)
@@ -486,16 +488,17 @@ impl FileWriter {
         own
     }
 
-    fn name_records(&self, known: &mut InUse) {
+    fn name_records(&self, known: &mut InUse) -> Result<()> {
         for (name, first, end) in self.own_records() {
-            known.add(name, [(first, end)]);
+            known.add(name, [(first, end)])?;
         }
         for directory in &self.directories {
             for Entry { text, numbers: n, .. } in &directory.entries {
                 let end = n.seek.saturating_add(n.total_bytes as u64);
-                known.add(format!("{};{} ({})", text.name, n.cycle, text.class), [(n.seek, end)]);
+                known.add(format!("{};{} ({})", text.name, n.cycle, text.class), [(n.seek, end)])?;
             }
         }
+        Ok(())
     }
 }
 

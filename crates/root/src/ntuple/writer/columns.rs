@@ -110,23 +110,23 @@ impl Pending {
         }
     }
     /// Returns the number of elements of each page to seal now: full pages, or all pages.
-    pub fn cuts(&self, page_bytes: usize, all: bool) -> Vec<usize> {
+    pub fn cuts(&self, page_bytes: usize, all: bool) -> Result<Vec<usize>> {
         let most = (page_bytes / self.width()).max(1);
         let mut left = self.data.len() / self.width();
         let mut cuts = Vec::new();
         // Start a page only if it will be at least half full.
         while left >= most + most.div_ceil(2) && left > most {
-            cuts.push(most);
+            cuts.try_push(most)?;
             left -= most;
         }
         if all && left > most {
-            cuts.push(left.div_ceil(2));
+            cuts.try_push(left.div_ceil(2))?;
             left /= 2;
         }
         if all && left > 0 {
-            cuts.push(left);
+            cuts.try_push(left)?;
         }
-        cuts
+        Ok(cuts)
     }
     /// Whether the buffered elements are stored as they are. They then stay in the buffer until the cluster is written.
     pub fn is_stored_as_is(&self, compression: Compression) -> bool {
@@ -383,14 +383,14 @@ pub fn append(
         (Structure::Option { offsets, item }, Column::Option { index, values }) => {
             let places = words(index).skip(start).take(end - start);
             push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)))?;
-            for (first, last) in runs(places.filter(|place| *place >= 0)) {
+            for (first, last) in runs(places.filter(|place| *place >= 0))? {
                 append(item, to, values, first, last)?;
             }
         }
         (Structure::Option { offsets, item }, Column::Union { .. }) => {
             let places = (start..end).map(|at| present_at(item, column, at).map_or(-1, |at| at as i64));
             push_counts(to, offsets, places.clone().map(|place| u64::from(place >= 0)))?;
-            for (first, last) in runs(places.filter(|place| *place >= 0)) {
+            for (first, last) in runs(places.filter(|place| *place >= 0))? {
                 append(item, to, column, first, last)?;
             }
         }
@@ -417,7 +417,7 @@ pub fn append(
                 let place = of.and_then(|(item, values)| present_at(item, values, place as usize));
                 let (element, number) = match (pending.counts.get_mut(tag), places.get_mut(tag), place) {
                     (Some(count), Some(places), Some(place)) => {
-                        places.push(place as i64);
+                        places.try_push(place as i64)?;
                         *count += 1;
                         (*count - 1, tag as u32 + 1)
                     }
@@ -427,7 +427,7 @@ pub fn append(
                 pending.data.extend(number.to_ne_bytes());
             }
             for ((item, values), places) in items.iter().zip(variants).zip(places) {
-                for (first, last) in runs(places.into_iter()) {
+                for (first, last) in runs(places.into_iter())? {
                     append(item, to, present(item, values), first, last)?;
                 }
             }
@@ -472,16 +472,16 @@ fn push_counts(to: &mut [Pending], stored: &Stored, lengths: impl Iterator<Item 
 }
 
 /// Merges consecutive places into ranges.
-fn runs(places: impl Iterator<Item = i64>) -> Vec<(usize, usize)> {
+fn runs(places: impl Iterator<Item = i64>) -> Result<Vec<(usize, usize)>> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for place in places {
         let place = place as usize;
         match runs.last_mut() {
             Some((_, end)) if *end == place => *end += 1,
-            _ => runs.push((place, place + 1)),
+            _ => runs.try_push((place, place + 1))?,
         }
     }
-    runs
+    Ok(runs)
 }
 
 /// Bytes of the values of a column.

@@ -6,13 +6,13 @@ use crate::compress::encode::{Compression, compress};
 use crate::error::{Error, Result, Within};
 use crate::file::kinds;
 use crate::file::writer::{DirectoryId, FileWriter};
+use crate::ntuple::encoding::Encoding;
 use crate::ntuple::envelope::{Locator, checksum, unpack};
 use crate::ntuple::pages::{Cluster, Page, PageList};
 use crate::ntuple::schema::{Field, Schema};
 use crate::ntuple::table::NTuple;
 use crate::table::writer::TableWriter;
-use crate::wire::grow;
-use rayon::prelude::*;
+use crate::wire::grow::{self, Grow};
 use sapwood_io::Cause;
 use std::collections::HashMap;
 
@@ -80,14 +80,14 @@ impl NTupleWriter {
         let pages = columns.iter().flat_map(|column| column.pages);
         let blocks = Blocks::read(source, pages).within(place)?;
         // The pages of all columns at once: one column may have too few pages for all threads.
-        let mut jobs = Vec::new();
+        let mut jobs = grow::with_room(columns.iter().map(|column| column.pages.len()).sum())?;
         for (pending, from) in self.tops.iter().flat_map(|top| &top.columns).zip(&columns) {
             let starts = std::iter::once(0).chain(from.pages.iter().map(|page| page.end));
             jobs.extend(
                 starts.zip(from.pages).map(|(start, page)| (pending.encoding, from.compression, start, page)),
             );
         }
-        let sealed = jobs.par_iter().map(|(encoding, code, start, page)| {
+        let seal = |(): &mut (), (encoding, code, start, page): &(Encoding, u32, u64, &Page)| {
             let elements = (page.end - start) as usize;
             let stored = blocks.page(page)?;
             let length = encoding.stored_bytes(elements as u64).unwrap_or(usize::MAX);
@@ -96,10 +96,10 @@ impl NTupleWriter {
                 _ => grow::copied(stored)?,
             };
             Ok(Sealed { elements, length, checksum: checksum(&bytes), bytes: PageBytes::Made(bytes) })
-        });
-        let mut sealed = sealed.collect::<Result<Vec<_>>>().within(place)?.into_iter();
+        };
+        let mut sealed = grow::mapped(&jobs, || (), seal).within(place)?.into_iter();
         for (pending, from) in self.tops.iter_mut().flat_map(|top| &mut top.columns).zip(&columns) {
-            pending.sealed = sealed.by_ref().take(from.pages.len()).collect();
+            pending.sealed = grow::collected(sealed.by_ref().take(from.pages.len()))?;
             let code = compression.map_or(from.compression, Compression::code);
             if from.missing > 0 {
                 pending.first_element += from.missing;
@@ -216,7 +216,9 @@ impl Blocks {
         for page in pages {
             match (page.locator, page.range()) {
                 (Locator::Elsewhere(kind), _) => return Err(Locator::unreadable(kind)),
-                (_, Some(range)) => ranges.push((range.offset, range.offset.saturating_add(range.length))),
+                (_, Some(range)) => {
+                    ranges.try_push((range.offset, range.offset.saturating_add(range.length)))?
+                }
                 _ => {}
             }
         }
@@ -229,7 +231,7 @@ impl Blocks {
                 {
                     *last = end.max(*last);
                 }
-                _ => stretches.push((start, end)),
+                _ => stretches.try_push((start, end))?,
             }
         }
         let fetch =

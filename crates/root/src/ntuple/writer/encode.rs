@@ -3,13 +3,15 @@
 use crate::array::Number;
 use crate::error::{Error, Result};
 use crate::ntuple::encoding::{Encoding, convert};
-use crate::wire::grow;
+use crate::wire::grow::{self, Grow};
 
 /// Encodes numbers as elements of a page and appends them to `out`.
 ///
 /// `values` are native-endian numbers of type `memory`; for a switch, indices of 64 bits and tags of 32 bits.
 pub fn encode(encoding: Encoding, memory: Number, values: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let natural = encoding.natural();
+    let width = if encoding == Encoding::Switch { 12 } else { memory.size() };
+    out.room(encoding.stored_bytes((values.len() / width) as u64).unwrap_or(usize::MAX))?;
     if encoding == Encoding::Switch {
         for element in values.as_chunks::<12>().0 {
             let index = element.first_chunk().copied().map_or(0, u64::from_ne_bytes);

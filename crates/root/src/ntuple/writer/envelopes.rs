@@ -6,51 +6,65 @@ use crate::ntuple::envelope::{Kind, Locator, checksum};
 use crate::ntuple::pages::{ClusterGroup, PageList};
 use crate::ntuple::schema::{Role, Schema};
 use crate::ntuple::table::AttributeSet;
+use crate::wire::grow::{self, Grow};
 use std::ops::Range;
 
 /// Builds the contents of envelopes.
 #[derive(Debug, Default)]
-struct EnvelopeBuilder(Vec<u8>);
+struct EnvelopeBuilder {
+    bytes: Vec<u8>,
+    /// Bytes for which there was no memory. They are missing, so [`EnvelopeBuilder::envelope`] ends in an error.
+    lost: usize,
+}
 
 impl EnvelopeBuilder {
-    fn envelope(kind: Kind, content: Self) -> Vec<u8> {
-        let size = content.0.len() as u64 + 16;
-        let mut bytes = (kind as u64 | size << 16).to_le_bytes().to_vec();
-        bytes.extend(content.0);
+    fn envelope(kind: Kind, Self { bytes: content, lost }: Self) -> Result<Vec<u8>> {
+        let size = content.len() + 16;
+        if lost > 0 {
+            return Err(Error::limit(format!("no memory for {} bytes", size + lost)));
+        }
+        let mut bytes = grow::with_room(size)?;
+        bytes.extend((kind as u64 | (size as u64) << 16).to_le_bytes());
+        bytes.extend(content);
         bytes.extend(checksum(&bytes).to_le_bytes());
-        bytes
+        Ok(bytes)
+    }
+    fn raw(&mut self, bytes: &[u8]) {
+        if self.bytes.try_extend(bytes).is_err() {
+            self.lost += bytes.len();
+        }
     }
     fn u16(&mut self, value: u16) {
-        self.0.extend(value.to_le_bytes());
+        self.raw(&value.to_le_bytes());
     }
     fn u32(&mut self, value: u32) {
-        self.0.extend(value.to_le_bytes());
+        self.raw(&value.to_le_bytes());
     }
     fn u64(&mut self, value: u64) {
-        self.0.extend(value.to_le_bytes());
+        self.raw(&value.to_le_bytes());
     }
     fn text(&mut self, text: &str) -> Result<()> {
         self.u32(fits(text.len(), "a string")?);
-        self.0.extend(text.as_bytes());
+        self.raw(text.as_bytes());
         Ok(())
     }
     fn record(&mut self, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let start = self.0.len();
+        let start = self.bytes.len();
         self.u64(0);
         fill(self)?;
-        self.close(start, self.0.len() as i64 - start as i64);
+        self.close(start, self.bytes.len() as i64 - start as i64);
         Ok(())
     }
     fn list(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let start = self.0.len();
+        let start = self.bytes.len();
         self.u64(0);
         self.u32(fits(count, "a list")?);
         fill(self)?;
-        self.close(start, start as i64 - self.0.len() as i64);
+        self.close(start, start as i64 - self.bytes.len() as i64);
         Ok(())
     }
     fn close(&mut self, start: usize, size: i64) {
-        if let Some(place) = self.0.get_mut(start..start + 8) {
+        if let Some(place) = self.bytes.get_mut(start..start + 8) {
             place.copy_from_slice(&size.to_le_bytes());
         }
     }
@@ -58,9 +72,9 @@ impl EnvelopeBuilder {
         match locator {
             Locator::File { offset, bytes } => {
                 if let Ok(bytes) = i32::try_from(bytes) {
-                    self.0.extend(bytes.to_le_bytes());
+                    self.raw(&bytes.to_le_bytes());
                 } else {
-                    self.0.extend((-LARGE_LOCATOR).to_le_bytes());
+                    self.raw(&(-LARGE_LOCATOR).to_le_bytes());
                     self.u64(bytes);
                 }
                 self.u64(offset);
@@ -86,7 +100,7 @@ pub fn header(name: &str, description: &str, writer: &str, schema: &Schema) -> R
     let (fields, columns) = (0..schema.header_fields, 0..schema.header_columns);
     let streamers = schema.streamers.get(..schema.header_streamers).unwrap_or_default();
     description_of(&mut out, schema, fields, columns, 0..schema.header_aliases, streamers)?;
-    Ok(EnvelopeBuilder::envelope(Kind::Header, out))
+    EnvelopeBuilder::envelope(Kind::Header, out)
 }
 
 fn description_of(
@@ -167,7 +181,7 @@ fn description_of(
                 out.u64(0);
                 out.text("")?;
                 out.u32(fits(info.len(), "streamer info")?);
-                out.0.extend(info);
+                out.raw(info);
                 Ok(())
             })?;
         }
@@ -216,7 +230,7 @@ pub fn footer(
         }
         Ok(())
     })?;
-    Ok(EnvelopeBuilder::envelope(Kind::Footer, out))
+    EnvelopeBuilder::envelope(Kind::Footer, out)
 }
 
 /// Returns the page list of a cluster group.
@@ -244,7 +258,7 @@ pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
                             let elements = i32::try_from(page.end - before)
                                 .map_err(|_| Error::limit("a page has more than 2^31 elements"))?;
                             before = page.end;
-                            out.0.extend((if page.checksum { -elements } else { elements }).to_le_bytes());
+                            out.raw(&(if page.checksum { -elements } else { elements }).to_le_bytes());
                             out.locator(page.locator)?;
                         }
                         if column.suppressed {
@@ -261,7 +275,7 @@ pub fn page_list(header_checksum: u64, list: &PageList) -> Result<Vec<u8>> {
         }
         Ok(())
     })?;
-    Ok(EnvelopeBuilder::envelope(Kind::PageList, out))
+    EnvelopeBuilder::envelope(Kind::PageList, out)
 }
 
 /// Returns the anchor object, as stored in a key.

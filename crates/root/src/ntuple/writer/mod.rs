@@ -32,6 +32,7 @@ use crate::error::{Error, Result, Within};
 use crate::file::writer::{DirectoryId, FileWriter, KeyId, Stretch};
 use crate::file::{Key, RootFile, kinds};
 use crate::table::writer::TableWriter;
+use crate::wire::grow::{self, Grow};
 use columns::{CopiedTo, Pending, Sealed};
 use rayon::prelude::*;
 use sets::LinkedSet;
@@ -304,9 +305,9 @@ impl NTupleWriter {
         while from < rows {
             let left = self.options.cluster_entries.map_or(usize::MAX, |most| most - self.waiting);
             let to = rows.min(from.saturating_add(step.min(left)));
-            let collected = collecting.columns(columns.len());
+            let collected = collecting.columns(columns.len())?;
             let pending = self.tops.iter().flat_map(|top| &top.columns);
-            let before: Vec<_> = pending.map(|one| (one.data.len(), one.counts.clone())).collect();
+            let before = grow::collected(pending.map(|one| (one.data.len(), one.counts.clone())))?;
             let appended = self.tops.par_iter_mut().zip(columns).zip(collected).try_for_each(
                 |((top, column), collected)| {
                     let Ok(structure) = &top.structure else { return Ok(()) };
@@ -369,8 +370,8 @@ impl NTupleWriter {
                         continue;
                     }
                     let mut start = 0;
-                    for elements in pending.cuts(page_bytes, which == Seal::All) {
-                        jobs.push((top, column, start, start + elements));
+                    for elements in pending.cuts(page_bytes, which == Seal::All)? {
+                        jobs.try_push((top, column, start, start + elements))?;
                         start += elements;
                     }
                     left += pending.data.len() - start * pending.width();
@@ -399,13 +400,13 @@ impl NTupleWriter {
                 .seal(from, to, top.compression.unwrap_or(usual), room)
                 .within(|| format!("field {}", top.name))
         };
-        let pages: Result<Vec<Sealed>> = jobs.par_iter().map_init(Default::default, seal).collect();
-        for ((top, column, ..), page) in jobs.iter().zip(pages?) {
+        let pages = grow::mapped(&jobs, Default::default, seal)?;
+        for ((top, column, ..), page) in jobs.iter().zip(pages) {
             self.sealed.0 += page.length as u64;
             let pending = self.tops.get_mut(*top).and_then(|top| top.columns.get_mut(*column));
             if let Some(pending) = pending {
                 self.sealed.1 += pending.stored(&page).len() as u64;
-                pending.sealed.push(page);
+                pending.sealed.try_push(page)?;
             }
         }
         for pending in self.tops.iter_mut().flat_map(|top| &mut top.columns) {
@@ -418,10 +419,12 @@ impl NTupleWriter {
     fn write_cluster(&mut self, file: &mut FileWriter) -> Result<()> {
         self.seal(file, Seal::All)?;
         let (stretch, columns) = self.write_pages(file)?;
-        self.pages += columns.iter().map(|(_, pages)| pages.len()).max().unwrap_or(0);
-        self.list.push(self.entries_written, self.waiting as u64, columns);
-        let due =
-            file.accept(&stretch, self.key, self.bytes_needed() + self.linked_to.unwrap_or_default())?;
+        let pages = columns.iter().map(|(_, pages)| pages.len()).max().unwrap_or(0);
+        let listed = self.list.push(self.entries_written, self.waiting as u64, columns);
+        listed.inspect_err(|_| file.give_back(&stretch))?;
+        let need = self.bytes_needed() + self.linked_to.unwrap_or_default();
+        let due = file.accept(&stretch, self.key, need).inspect_err(|_| self.list.pop())?;
+        self.pages += pages;
         self.entries_written += self.waiting as u64;
         self.waiting = 0;
         self.sealed = (0, 0);
@@ -454,7 +457,7 @@ impl NTupleWriter {
     fn write_pages(&self, file: &mut FileWriter) -> Result<(Stretch, ColumnPages)> {
         let suppressed = ColumnRange { suppressed: true, ..ColumnRange::default() };
         let mut ranges: ColumnPages =
-            self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())).collect();
+            grow::collected(self.schema.columns.iter().map(|_| (suppressed.clone(), Vec::new())))?;
         let mut unique: Vec<(&Sealed, &[u8])> = Vec::new();
         let mut known: HashMap<(u64, usize), usize> = HashMap::new();
         // Pages by column, as indices of unique pages.
@@ -463,18 +466,20 @@ impl NTupleWriter {
         for top in &self.tops {
             for pending in &top.columns {
                 let code = pending.code.unwrap_or_else(|| top.compression.unwrap_or(usual).code());
-                let numbers = pending.sealed.iter().map(|page| {
+                let mut numbers = grow::with_room(pending.sealed.len())?;
+                for page in &pending.sealed {
                     let (next, bytes) = (unique.len(), pending.stored(page));
+                    grow::place(&mut known)?;
                     let number = *known.entry((page.checksum, bytes.len())).or_insert(next);
-                    match unique.get(number) {
+                    numbers.push(match unique.get(number) {
                         Some((_, same)) if *same == bytes => number,
                         _ => {
-                            unique.push((page, bytes));
+                            unique.try_push((page, bytes))?;
                             next
                         }
-                    }
-                });
-                places.push((pending, code, numbers.collect()));
+                    });
+                }
+                places.try_push((pending, code, numbers))?;
             }
         }
         let mut keys: Vec<std::ops::Range<usize>> = Vec::new();
@@ -487,7 +492,7 @@ impl NTupleWriter {
                     bytes += size;
                 }
                 _ => {
-                    keys.push(number..number + 1);
+                    keys.try_push(number..number + 1)?;
                     bytes = size;
                 }
             }
@@ -495,48 +500,52 @@ impl NTupleWriter {
         let total =
             |pages: &[(&Sealed, &[u8])]| pages.iter().map(|(_, bytes)| bytes.len() as u64 + 8).sum::<u64>();
         let key_bytes = file.blob_key_bytes();
+        let mut offsets = grow::with_room(unique.len())?;
         let mut stretch = file.begin_stretch(total(&unique) + (keys.len() * key_bytes) as u64);
-        let mut offsets = Vec::with_capacity(unique.len());
-        for key in keys {
+        let mut append = |key| {
             let pages = unique.get(key).unwrap_or_default();
             let head = file.blob_key(stretch.end, total(pages) as usize)?;
             let mut at = stretch.end + head.len() as u64;
-            let sums: Vec<[u8; 8]> = pages.iter().map(|(page, _)| page.checksum.to_le_bytes()).collect();
-            let mut parts: Vec<&[u8]> = vec![&head];
+            let sums = grow::collected(pages.iter().map(|(page, _)| page.checksum.to_le_bytes()))?;
+            let mut parts: Vec<&[u8]> = grow::with_room(1 + 2 * pages.len())?;
+            parts.push(&head);
             for ((_, bytes), sum) in pages.iter().zip(&sums) {
                 offsets.push(at);
                 at += bytes.len() as u64 + 8;
                 parts.extend([*bytes, sum]);
             }
-            let written = file.append(&mut stretch, &parts);
-            if written.is_err() {
-                file.give_back(&stretch);
-            }
-            written?;
-        }
-        for (pending, compression, numbers) in places {
-            let mut end = 0;
-            let pages = numbers.iter().zip(&pending.sealed).map(|(number, sealed)| {
-                end += sealed.elements as u64;
-                let offset = offsets.get(*number).copied().unwrap_or_default();
-                let locator = Locator::File { offset, bytes: pending.stored(sealed).len() as u64 };
-                Page { end, locator, checksum: true }
-            });
-            let column = match pending.target {
-                Some(CopiedTo::Nothing) => None,
-                Some(CopiedTo::Column(column)) => Some(column),
-                None => Some(pending.column),
-            };
-            if let Some(range) = column.and_then(|column| ranges.get_mut(column)) {
+            file.append(&mut stretch, &parts)
+        };
+        let appended = keys.into_iter().try_for_each(&mut append);
+        let entered = appended.and_then(|()| {
+            places.iter().try_for_each(|(pending, compression, numbers)| {
+                let column = match pending.target {
+                    Some(CopiedTo::Nothing) => None,
+                    Some(CopiedTo::Column(column)) => Some(column),
+                    None => Some(pending.column),
+                };
+                let Some(range) = column.and_then(|column| ranges.get_mut(column)) else { return Ok(()) };
+                let mut end = 0;
+                let pages = numbers.iter().zip(&pending.sealed).map(|(number, sealed)| {
+                    end += sealed.elements as u64;
+                    let offset = offsets.get(*number).copied().unwrap_or_default();
+                    let locator = Locator::File { offset, bytes: pending.stored(sealed).len() as u64 };
+                    Page { end, locator, checksum: true }
+                });
                 let about = ColumnRange {
                     suppressed: false,
                     first_element: pending.first_element,
                     pages: 0..0,
-                    compression,
+                    compression: *compression,
                 };
-                *range = (about, pages.collect());
-            }
+                *range = (about, grow::collected(pages)?);
+                Ok(())
+            })
+        });
+        if entered.is_err() {
+            file.give_back(&stretch);
         }
+        entered?;
         // Columns that were added later come last. A cluster has all columns of the header.
         let known = ranges.iter().rposition(|(range, _)| !range.suppressed).map_or(0, |last| last + 1);
         let absent = self
@@ -569,7 +578,7 @@ impl NTupleWriter {
             old => Self::write_envelope(file, &self.header, old)?,
         };
         self.header_at = Some(header);
-        let mut groups = self.groups.clone();
+        let mut groups = grow::copied(&self.groups)?;
         let clusters = self.list.clusters.len() as u32;
         if let Some(first) = self.list.clusters.first() {
             let bytes = envelopes::page_list(self.header_checksum, &self.list)?;
@@ -578,9 +587,10 @@ impl NTupleWriter {
             let locator = Locator::File { offset: written.blob.offset, bytes: written.blob.stored };
             let (first_entry, length) = (first.first_entry, written.blob.length);
             let entries = self.entries_written - first_entry;
-            groups.push(ClusterGroup { first_entry, entries, clusters, length, locator });
+            let group = ClusterGroup { first_entry, entries, clusters, length, locator };
+            groups.try_push(group)?;
             if bytes.len() >= PAGE_LIST {
-                self.groups.clone_from(&groups);
+                self.groups.try_push(group)?;
                 self.list = PageList::default();
                 self.list_at = None;
             }

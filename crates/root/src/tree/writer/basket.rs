@@ -4,7 +4,7 @@ use super::branch::Branch;
 use crate::compress::encode::{Algorithm, Compression};
 use crate::error::{Error, Result};
 use crate::file::writer::{KeyNumbers, KeyText, encode_key};
-use crate::wire::grow::Grow;
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 use std::ops::Range;
 
@@ -71,9 +71,9 @@ pub fn bytes(branch: &Branch, entries: usize) -> usize {
 
 /// Splits the buffered entries of a branch into baskets of about equal size, at most `most` bytes. An entry is never
 /// split.
-pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<BasketJob> {
+pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Result<Vec<BasketJob>> {
     if branch.item.is_none() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let total = bytes(branch, entries);
     let count = total.div_ceil(most.max(1)).clamp(1, entries.max(1));
@@ -84,19 +84,17 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
         }
         branch.starts.get(entry).map_or(branch.data.len(), |start| *start as usize)
     };
-    let mut cuts: Vec<usize> = (0..=count)
-        .map(|i| {
-            if i == count {
-                entries
-            } else if branch.varies() {
-                // Split by bytes, not by entries.
-                let wanted = (branch.data.len() as u128 * i as u128 / count as u128) as u64;
-                branch.starts.partition_point(|s| *s < wanted)
-            } else {
-                entries * i / count
-            }
-        })
-        .collect();
+    let mut cuts = grow::collected((0..=count).map(|i| {
+        if i == count {
+            entries
+        } else if branch.varies() {
+            // Split by bytes, not by entries.
+            let wanted = (branch.data.len() as u128 * i as u128 / count as u128) as u64;
+            branch.starts.partition_point(|s| *s < wanted)
+        } else {
+            entries * i / count
+        }
+    }))?;
     cuts.dedup();
     let job = |(i, (from, to)): (usize, (&usize, &usize))| BasketJob {
         branch: index,
@@ -104,7 +102,7 @@ pub fn split(index: usize, branch: &Branch, entries: usize, most: usize) -> Vec<
         entries: *from..*to,
         data: start(*from)..start(*to),
     };
-    cuts.iter().zip(cuts.iter().skip(1)).enumerate().map(job).collect()
+    grow::collected(cuts.iter().zip(cuts.iter().skip(1)).enumerate().map(job))
 }
 
 impl Slot {

@@ -4,7 +4,7 @@ use super::basket::{self, Slot};
 use super::branch::Branch;
 use crate::compress::encode::Compression;
 use crate::error::Result;
-use rayon::prelude::*;
+use crate::wire::grow::{self, Grow};
 
 /// A range of clusters of one size (`fClusterRangeEnd` and `fClusterSize`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct ClusterRange {
 ///
 /// `auto_flush` is the setting: entries if positive, bytes if negative. Clusters that it already describes need no
 /// range.
-pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
+pub fn ranges(ends: &[u64], auto_flush: i64) -> Result<(Vec<ClusterRange>, i64)> {
     let mut ranges: Vec<ClusterRange> = Vec::new();
     let (mut start, mut open) = (0_u64, false);
     for end in ends {
@@ -30,7 +30,7 @@ pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
                 open = size == range.size;
             }
             _ => {
-                ranges.push(ClusterRange { last: *end as i64 - 1, size });
+                ranges.try_push(ClusterRange { last: *end as i64 - 1, size })?;
                 open = true;
             }
         }
@@ -47,23 +47,20 @@ pub fn ranges(ends: &[u64], auto_flush: i64) -> (Vec<ClusterRange>, i64) {
             ranges.pop();
         }
     }
-    (ranges, auto_flush)
+    Ok((ranges, auto_flush))
 }
 
 /// Compresses a sample of each branch's buffered entries and estimates the compressed size of all.
 pub fn estimate(branches: &[Branch], entries: usize, file: Compression) -> Result<f64> {
-    let sizes: Result<Vec<f64>> = branches
-        .par_iter()
-        .map(|branch| {
-            let bytes = basket::bytes(branch, entries);
-            let jobs = basket::split(0, branch, entries, (bytes / 16).clamp(4096, 262_144));
-            let Some(job) = jobs.get(jobs.len() / 2) else { return Ok(0.0) };
-            let mut slot = Slot::default();
-            slot.fill(job, branch, branch.compression(file), 0)?;
-            Ok(bytes as f64 / slot.factor(job))
-        })
-        .collect();
-    Ok(sizes?.iter().sum())
+    let size = |(): &mut (), branch: &Branch| {
+        let bytes = basket::bytes(branch, entries);
+        let jobs = basket::split(0, branch, entries, (bytes / 16).clamp(4096, 262_144))?;
+        let Some(job) = jobs.get(jobs.len() / 2) else { return Ok(0.0) };
+        let mut slot = Slot::default();
+        slot.fill(job, branch, branch.compression(file), 0)?;
+        Ok(bytes as f64 / slot.factor(job))
+    };
+    Ok(grow::mapped(branches, || (), size)?.iter().sum())
 }
 
 #[cfg(test)]
@@ -83,7 +80,7 @@ mod tests {
             (&[60][..], 100),
             (&[60][..], -1000),
         ] {
-            assert_eq!(ranges(ends, auto_flush), (vec![], auto_flush), "{ends:?} {auto_flush}");
+            assert_eq!(ranges(ends, auto_flush).unwrap(), (vec![], auto_flush), "{ends:?} {auto_flush}");
         }
     }
 
@@ -98,7 +95,7 @@ mod tests {
             (&[50, 100][..], -1000, vec![range(99, 50)]),
             (&[100, 150, 180][..], 100, vec![range(149, 100)]),
         ] {
-            assert_eq!(ranges(ends, auto_flush).0, want, "{ends:?} {auto_flush}");
+            assert_eq!(ranges(ends, auto_flush).unwrap().0, want, "{ends:?} {auto_flush}");
         }
     }
 
@@ -127,7 +124,7 @@ mod tests {
             }
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             for auto_flush in [1, 2, 3, 5, -1000] {
-                let (found, flush) = ranges(&ends, auto_flush);
+                let (found, flush) = ranges(&ends, auto_flush).unwrap();
                 assert_eq!(expand(&found, flush, at as i64), ends, "{ends:?} {auto_flush} {found:?}");
             }
         }

@@ -6,7 +6,7 @@
 use super::TreeWriter;
 use super::basket::Basket;
 use super::branch::{Branch, BranchKind, BranchSpec};
-use super::cluster::ranges;
+use super::cluster::{ClusterRange, ranges};
 use super::index::ContinuedIndex;
 use super::metadata::{self, MIN_BASKETS};
 use crate::array::Number;
@@ -21,7 +21,7 @@ use crate::tree::program::dimensions;
 use crate::tree::{self, BasketPlace, Leaf, Tree};
 use crate::wire::Cursor;
 use crate::wire::cursor::{BYTE_COUNT_MASK, CLASS_MASK, MAP_OFFSET, NEW_CLASS_TAG};
-use crate::wire::grow;
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -97,6 +97,8 @@ struct Edit {
     range: Range<usize>,
     bytes: Vec<u8>,
     within: usize,
+    /// Number of edits made before.
+    number: usize,
 }
 
 impl Existing {
@@ -119,7 +121,7 @@ impl Existing {
                 "its description cannot be read in full, so it cannot be changed",
             ));
         }
-        let references = reader.references.iter().map(|place| *place as usize - origin).collect();
+        let references = grow::collected(reader.references.iter().map(|place| *place as usize - origin))?;
         drop(reader);
         let mut walk = Walk {
             payload: &payload,
@@ -144,7 +146,7 @@ impl Existing {
             .branches
             .iter()
             .map(|b| b.leaves.first().map_or((0, String::new()), |l| (l.reference, l.class.clone())));
-        let first_leaves = first_leaves.collect();
+        let first_leaves = grow::collected(first_leaves)?;
         let index = match object.get("fTreeIndex") {
             Some(Value::Object(index)) if index.reference > 1 => {
                 let start = (index.reference as usize).saturating_sub(origin + MAP_OFFSET as usize);
@@ -260,7 +262,7 @@ impl Existing {
         if cursor.string_bytes()? != grown.name.as_bytes() {
             let mut new = Writer::new(0);
             new.string(grown.name);
-            edits.0.push(Edit { range: name..cursor.pos(), bytes: new.into_bytes()?, within: 0 });
+            edits.add(name..cursor.pos(), new.into_bytes()?, 0)?;
         }
         if let Some((range, index)) = &self.index {
             let bytes = match grown.index {
@@ -268,22 +270,21 @@ impl Existing {
                 GrownIndex::New(new) => Some(new.encode(index)?),
                 GrownIndex::Lost => Some(vec![0; 4]),
             };
-            edits.0.extend(bytes.map(|bytes| Edit { range: range.clone(), bytes, within: 0 }));
+            bytes.map_or(Ok(()), |bytes| edits.add(range.clone(), bytes, 0))?;
         }
         let sum = |of: fn(&GrownBranch<'_>) -> u64| grown.branches.iter().map(of).sum::<u64>();
         self.encode_totals(&mut edits, [sum(|b| b.total_bytes), sum(|b| b.zip_bytes)], 0)?;
         edits.number(&self.tree, "fEntries", &grown.entries.to_be_bytes())?;
-        let (ranges, auto_flush) = ranges(grown.clusters, grown.auto_flush);
+        let (ranges, auto_flush) = ranges(grown.clusters, grown.auto_flush)?;
         let old = self.number(&self.tree, "fNClusterRange")? as usize;
         edits.number(&self.tree, "fNClusterRange", &(ranges.len() as u32).to_be_bytes())?;
         edits.number(&self.tree, "fAutoFlush", &auto_flush.to_be_bytes())?;
-        let columns = [
-            ("fClusterRangeEnd", ranges.iter().map(|r| r.last).collect::<Vec<_>>()),
-            ("fClusterSize", ranges.iter().map(|r| r.size).collect()),
-        ];
+        let columns: [(_, fn(&ClusterRange) -> i64); 2] =
+            [("fClusterRangeEnd", |r| r.last), ("fClusterSize", |r| r.size)];
         for (member, column) in columns {
-            let mut bytes = vec![u8::from(!column.is_empty())];
-            bytes.extend(column.into_iter().flat_map(i64::to_be_bytes));
+            let mut bytes = grow::with_room(1 + 8 * ranges.len())?;
+            bytes.push(u8::from(!ranges.is_empty()));
+            bytes.extend(ranges.iter().flat_map(|range| column(range).to_be_bytes()));
             self.array(&mut edits, &self.tree, member, 8 * old, bytes)?;
         }
         self.apply(edits, displacement)
@@ -337,15 +338,17 @@ impl Existing {
         let bytes = branch.baskets.iter().flat_map(|b| b.bytes.to_be_bytes());
         let firsts = branch.baskets.iter().map(|b| b.entry).chain([branch.last]).flat_map(u64::to_be_bytes);
         let seeks = branch.baskets.iter().flat_map(|b| b.seek.to_be_bytes());
-        let filled = |bytes: Vec<u8>, width: usize| {
-            let mut all = vec![1];
+        let filled = |bytes: &mut dyn Iterator<Item = u8>, width: usize| -> Result<Vec<u8>> {
+            let mut all = grow::with_room(1 + width * room)?;
+            all.push(1);
             all.extend(bytes);
             all.resize(1 + width * room, 0);
-            all
+            Ok(all)
         };
-        self.array(edits, positions, "fBasketBytes", 4 * old, filled(bytes.collect(), 4))?;
-        self.array(edits, positions, "fBasketEntry", 8 * old, filled(firsts.collect(), 8))?;
-        self.array(edits, positions, "fBasketSeek", 8 * old, filled(seeks.collect(), 8))
+        let (mut bytes, mut firsts, mut seeks) = (bytes, firsts, seeks);
+        self.array(edits, positions, "fBasketBytes", 4 * old, filled(&mut bytes, 4)?)?;
+        self.array(edits, positions, "fBasketEntry", 8 * old, filled(&mut firsts, 8)?)?;
+        self.array(edits, positions, "fBasketSeek", 8 * old, filled(&mut seeks, 8)?)
     }
 
     /// Replaces an array after the byte that says whether the array is present.
@@ -359,8 +362,7 @@ impl Existing {
     ) -> Result<()> {
         let start = Self::place(positions, member)?;
         let end = start + 1 + if self.payload.get(start) == Some(&1) { bytes } else { 0 };
-        edits.0.push(Edit { range: start..end, bytes: new, within: 0 });
-        Ok(())
+        edits.add(start..end, new, 0)
     }
 
     /// Returns the tree's object with more branches.
@@ -376,10 +378,11 @@ impl Existing {
         let (count, end, start) = self.list("fBranches")?;
         let (bytes, leaves) = metadata::encode_branches(writer, compression, displacement + end)?;
         let top = writer.branches.iter().filter(|b| b.parent.is_none()).count();
-        edits.list(start, count, end, self.count(count)? + top, bytes);
+        edits.list(start, count, end, self.count(count)? + top, bytes)?;
         let (count, end, start) = self.list("fLeaves")?;
-        let words = leaves.iter().flat_map(|leaf| leaf.to_be_bytes()).collect();
-        edits.list(start, count, end, self.count(count)? + leaves.len(), words);
+        let mut words = grow::with_room(4 * leaves.len())?;
+        words.extend(leaves.iter().flat_map(|leaf| leaf.to_be_bytes()));
+        edits.list(start, count, end, self.count(count)? + leaves.len(), words)?;
         self.apply(edits, displacement)
     }
 
@@ -404,20 +407,17 @@ impl Existing {
 
     /// Applies the edits.
     fn apply(&self, Edits(mut edits): Edits, displacement: usize) -> Result<Vec<u8>> {
-        edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
+        edits.sort_unstable_by_key(|edit| (edit.range.start, edit.range.end, edit.number));
         let overlap = || Error::corrupt("members of the tree overlap");
         if edits.windows(2).any(|w| matches!(w, [a, b] if a.range.end > b.range.start)) {
             return Err(overlap());
         }
         // The shift of all bytes after each edit.
         let mut shift = 0_i64;
-        let shifts: Vec<(usize, i64)> = edits
-            .iter()
-            .map(|edit| {
-                shift += edit.bytes.len() as i64 - edit.range.len() as i64;
-                (edit.range.end, shift)
-            })
-            .collect();
+        let shifts = grow::collected(edits.iter().map(|edit| {
+            shift += edit.bytes.len() as i64 - edit.range.len() as i64;
+            (edit.range.end, shift)
+        }))?;
         let moved = |at: usize| -> usize {
             let behind = shifts.partition_point(|(end, _)| *end <= at);
             let shift = behind.checked_sub(1).and_then(|i| shifts.get(i)).map_or(0, |(_, shift)| *shift);
@@ -477,17 +477,27 @@ fn insertions(edits: &[Edit], at: usize) -> &[Edit] {
 struct Edits(Vec<Edit>);
 
 impl Edits {
+    fn add(&mut self, range: Range<usize>, bytes: Vec<u8>, within: usize) -> Result<()> {
+        let number = self.0.len();
+        self.0.try_push(Edit { range, bytes, within, number })
+    }
     /// Replaces a number by another of the same length.
     fn number(&mut self, positions: &Positions, member: &str, bytes: &[u8]) -> Result<()> {
         let start = Existing::place(positions, member)?;
-        self.0.push(Edit { range: start..start + bytes.len(), bytes: bytes.to_vec(), within: 0 });
-        Ok(())
+        self.add(start..start + bytes.len(), bytes.to_vec(), 0)
     }
     /// Appends to a list.
-    fn list(&mut self, start: usize, count: usize, end: usize, new_count: usize, bytes: Vec<u8>) {
+    fn list(
+        &mut self,
+        start: usize,
+        count: usize,
+        end: usize,
+        new_count: usize,
+        bytes: Vec<u8>,
+    ) -> Result<()> {
         let word = (new_count as u32).to_be_bytes().to_vec();
-        self.0.push(Edit { range: count..count + 4, bytes: word, within: 0 });
-        self.0.push(Edit { range: end..end, bytes, within: start });
+        self.add(count..count + 4, word, 0)?;
+        self.add(end..end, bytes, start)
     }
 }
 
@@ -764,10 +774,10 @@ mod tests {
 
     #[test]
     fn the_end_of_a_frame_meets_only_the_insertions_there() {
-        let edit = |range: Range<usize>| Edit { range, bytes: vec![0; 3], within: 0 };
+        let edit = |range: Range<usize>| Edit { range, bytes: vec![0; 3], within: 0, number: 0 };
         let mut edits: Vec<Edit> = (0..10_000).map(|i| edit(10 * i..10 * i + 4)).collect();
         edits.extend([edit(70..70), edit(75..75), edit(75..75)]);
-        edits.sort_by_key(|edit| (edit.range.start, edit.range.end));
+        edits.sort_unstable_by_key(|edit| (edit.range.start, edit.range.end, edit.number));
         let visited = |at: usize| insertions(&edits, at).len();
         assert_eq!((visited(70), visited(75), visited(80), visited(200_000)), (1, 2, 0, 0));
         // A tree has about as many frames as edits: the number of visits must not be their product.

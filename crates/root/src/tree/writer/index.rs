@@ -6,6 +6,7 @@ use crate::array::Number;
 use crate::error::Result;
 use crate::streamer::encode::encode_pointer;
 use crate::streamer::{Object, SharedObject, Value};
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 
 /// Name of a missing second value, which is zero for all entries.
@@ -22,9 +23,9 @@ pub struct ContinuedIndex {
 
 impl ContinuedIndex {
     /// Reads an index; none if it is not one of all entries, or its values are not those of branches.
-    pub fn new(index: &Object, branches: &[Branch], entries: u64) -> Option<Self> {
+    pub fn new(index: &Object, branches: &[Branch], entries: u64) -> Result<Option<Self>> {
         if index.class != "TTreeIndex" {
-            return None;
+            return Ok(None);
         }
         let branch = |name| match index.text(name)? {
             NOTHING => Some(None),
@@ -33,28 +34,56 @@ impl ContinuedIndex {
                 branches.get(found).and_then(number).map(|_| Some(found))
             }
         };
-        let branches = [branch("fMajorName")?, branch("fMinorName")?];
-        let [major, minor, entry] = ARRAYS.map(|name| index.ints(name));
+        let (Some(major), Some(minor)) = (branch("fMajorName"), branch("fMinorName")) else {
+            return Ok(None);
+        };
+        let branches = [major, minor];
+        let [major, minor, entry] = ARRAYS.map(|name| match index.get(name) {
+            Some(Value::Numbers(Number::I64, bytes)) => bytes.as_chunks().0,
+            _ => &[],
+        });
         let lengths = [major.len(), minor.len(), entry.len()];
         if lengths.iter().any(|length| *length as u64 != entries) {
-            return None;
+            return Ok(None);
         }
         let each = major.iter().zip(minor.iter()).zip(entry.iter());
-        let entries = each.map(|((major, minor), entry)| [*major, *minor, *entry]).collect();
-        Some(Self { branches, entries })
+        let each = each.map(|((major, minor), entry)| [*major, *minor, *entry].map(i64::from_ne_bytes));
+        let mut entries = grow::with_room(major.len())?;
+        entries.extend(each);
+        Ok(Some(Self { branches, entries }))
     }
 
-    /// Adds buffered entries, of which `first` is the first.
-    #[expect(clippy::stable_sort_primitive, reason = "this sort is fast if most entries are in order")]
-    pub fn add(&mut self, branches: &[Branch], first: u64, count: usize) {
-        let [major, minor] = self.branches.map(|branch| match branch.and_then(|b| branches.get(b)) {
+    /// Prepares to add buffered entries, of which `first` is the first: returns them sorted, for [`Self::add`].
+    pub fn prepare(&mut self, branches: &[Branch], first: u64, count: usize) -> Result<Vec<[i64; 3]>> {
+        let of = |branch: Option<usize>| match branch.and_then(|b| branches.get(b)) {
             Some(branch) => values(branch),
-            None => vec![0; count],
-        });
+            None => grow::filled(count, 0),
+        };
+        let [major, minor] = self.branches;
+        let (major, minor) = (of(major)?, of(minor)?);
         let entries = first as i64..;
-        self.entries.extend(major.into_iter().zip(minor).zip(entries).map(|((a, b), entry)| [a, b, entry]));
+        let each = major.into_iter().zip(minor).zip(entries).map(|((a, b), entry)| [a, b, entry]);
+        let mut added = grow::with_room(count)?;
+        added.extend(each);
         // Also by entry: of several entries with the same values, readers find the first.
-        self.entries.sort();
+        added.sort_unstable();
+        self.entries.room(added.len())?;
+        Ok(added)
+    }
+
+    /// Adds prepared entries.
+    pub fn add(&mut self, added: &[[i64; 3]]) {
+        // Both are in order: the larger of their last ones is the last of all, and so on.
+        let (mut old, mut new) = (self.entries.len(), added.len());
+        self.entries.extend_from_slice(added);
+        while let Some(last) = new.checked_sub(1).and_then(|place| added.get(place)) {
+            let before = old.checked_sub(1).and_then(|place| self.entries.get(place)).copied();
+            let larger = before.filter(|before| before > last);
+            if let Some(place) = self.entries.get_mut(old + new - 1) {
+                *place = larger.unwrap_or(*last);
+            }
+            if larger.is_some() { old -= 1 } else { new -= 1 }
+        }
     }
 
     /// Maximum bytes that the index needs in addition to those it had, after more entries.
@@ -64,14 +93,21 @@ impl ContinuedIndex {
 
     /// Returns a pointer to the index, given its earlier state.
     pub fn encode(&self, old: &Object) -> Result<Vec<u8>> {
-        let mut index = old.clone();
-        for (place, name) in ARRAYS.into_iter().enumerate() {
-            let values = self.entries.iter().filter_map(|entry| entry.get(place));
-            let values = Value::Numbers(Number::I64, values.flat_map(|value| value.to_ne_bytes()).collect());
-            if let Some((_, member)) = index.members.iter_mut().find(|(known, _)| known == name) {
-                *member = values;
-            }
+        let mut members = grow::with_room(old.members.len())?;
+        for (name, member) in &old.members {
+            let value = match ARRAYS.iter().position(|known| name == *known) {
+                Some(place) => {
+                    let mut bytes = grow::with_room(8 * self.entries.len())?;
+                    let values = self.entries.iter().filter_map(|entry| entry.get(place));
+                    bytes.extend(values.flat_map(|value| value.to_ne_bytes()));
+                    Value::Numbers(Number::I64, bytes)
+                }
+                None => member.clone(),
+            };
+            members.push((name.clone(), value));
         }
+        let (class, bases) = (old.class.clone(), old.bases.clone());
+        let index = Object { class, version: old.version, bases, members, ..Object::default() };
         let mut w = Writer::new(0);
         encode_pointer(&mut w, &Value::Object(SharedObject::from(index)))?;
         w.into_bytes()
@@ -87,8 +123,8 @@ fn number(branch: &Branch) -> Option<Number> {
 }
 
 /// Returns the buffered values of a branch as whole numbers, as ROOT does for an index.
-fn values(branch: &Branch) -> Vec<i64> {
-    let Some(number) = number(branch) else { return Vec::new() };
+fn values(branch: &Branch) -> Result<Vec<i64>> {
+    let Some(number) = number(branch) else { return Ok(Vec::new()) };
     let whole = |bytes: &[u8]| {
         let mut wide = [0; 8];
         let size = number.size();
@@ -106,5 +142,5 @@ fn values(branch: &Branch) -> Vec<i64> {
             Number::F64 => f64::from_bits(value) as i64,
         }
     };
-    branch.data.chunks_exact(number.size()).map(whole).collect()
+    grow::collected(branch.data.chunks_exact(number.size()).map(whole))
 }

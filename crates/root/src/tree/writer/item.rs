@@ -3,6 +3,7 @@
 use crate::array::{Column, Number};
 use crate::error::{Error, Result};
 use crate::streamer::packed::Packing;
+use crate::wire::grow::Grow;
 use crate::wire::swap;
 
 /// The layout of a value in a basket.
@@ -282,13 +283,14 @@ impl<'a> View<'a> {
             }
             Self::Packed { packing, values } => {
                 let width = packing.number().size();
-                packing.encode(values.get(from * width..to * width).unwrap_or_default(), out);
+                packing.encode(values.get(from * width..to * width).unwrap_or_default(), out)?;
             }
             Self::Text { offsets, bytes } => {
                 let mut longest = 0;
                 for i in from..to {
                     let text = bytes.get(offsets.at(i)..offsets.at(i + 1)).unwrap_or_default();
                     longest = longest.max(count(text.len() + 1, "a string")?);
+                    out.room(text.len() + if text.len() < 255 { 1 } else { 5 })?;
                     match u8::try_from(text.len()) {
                         Ok(short) if short < 255 => out.push(short),
                         _ => {
@@ -309,7 +311,7 @@ impl<'a> View<'a> {
             Self::List { offsets, inner } => {
                 for i in from..to {
                     let (start, end) = (offsets.at(i), offsets.at(i + 1));
-                    out.extend_from_slice(&count(end - start, "a list")?.to_be_bytes());
+                    out.try_extend(&count(end - start, "a list")?.to_be_bytes())?;
                     inner.encode(start, end, out)?;
                 }
             }
@@ -318,7 +320,7 @@ impl<'a> View<'a> {
                 for i in from..to {
                     let length = count(offsets.at(i + 1) - offsets.at(i), "a list")?;
                     longest = longest.max(length);
-                    out.extend_from_slice(&length.to_be_bytes());
+                    out.try_extend(&length.to_be_bytes())?;
                 }
                 return Ok(longest);
             }
@@ -332,7 +334,7 @@ impl<'a> View<'a> {
             Self::Columns { offsets, members } => {
                 for i in from..to {
                     let (start, end) = (offsets.at(i), offsets.at(i + 1));
-                    out.extend_from_slice(&count(end - start, "a list")?.to_be_bytes());
+                    out.try_extend(&count(end - start, "a list")?.to_be_bytes())?;
                     for member in members {
                         member.encode(start, end, out)?;
                     }
@@ -352,8 +354,8 @@ impl<'a> View<'a> {
 
 fn framed(header: &[u8], inner: &View<'_>, from: usize, to: usize, out: &mut Vec<u8>) -> Result<()> {
     let place = out.len();
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(header);
+    out.try_extend(&[0; 4])?;
+    out.try_extend(header)?;
     inner.encode(from, to, out)?;
     let bytes = u32::try_from(out.len() - place - 4).ok().filter(|b| *b < 0x4000_0000);
     let bytes = bytes.ok_or_else(|| Error::limit("a value has more than 1 GiB"))?;

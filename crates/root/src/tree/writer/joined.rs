@@ -18,8 +18,7 @@ use crate::streamer::Classes;
 use crate::tree::basket::BasketHeader;
 use crate::tree::{self, BasketPlace, Tree};
 use crate::wire::Cursor;
-use crate::wire::grow;
-use rayon::prelude::*;
+use crate::wire::grow::{self, Grow};
 use sapwood_io::{Cause, Range, Token};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -155,16 +154,21 @@ impl Batch {
             Ok(Record { header, at: *at, packed: packed.within(|| piece.place(tree))? })
         };
         // Only recompression is worth starting threads for.
-        self.records = match codec {
-            Some(_) => pieces.par_iter().zip(&places).map(prepare).collect::<Result<_>>()?,
-            None => pieces.iter().zip(&places).map(prepare).collect::<Result<_>>()?,
-        };
-        Ok(())
+        let pairs = grow::collected(pieces.iter().zip(&places))?;
+        if codec.is_some() {
+            self.records = grow::mapped(&pairs, || (), |(): &mut (), pair| prepare(*pair))?;
+            return Ok(());
+        }
+        self.records.room(pairs.len())?;
+        pairs.into_iter().try_for_each(|pair| {
+            self.records.push(prepare(pair)?);
+            Ok(())
+        })
     }
 }
 
 /// Splits into parts of about `most` bytes.
-fn batches(pieces: &[Piece], most: u64) -> Vec<&[Piece]> {
+fn batches(pieces: &[Piece], most: u64) -> Result<Vec<&[Piece]>> {
     let mut bytes = 0;
     let together = |piece: &Piece, next: &Piece| {
         bytes += piece.bytes;
@@ -172,14 +176,14 @@ fn batches(pieces: &[Piece], most: u64) -> Vec<&[Piece]> {
         bytes = if fits { bytes } else { 0 };
         fits
     };
-    pieces.chunk_by(together).collect()
+    grow::collected(pieces.chunk_by(together))
 }
 
 /// Returns the ranges that hold some baskets, in the order of their positions, and the position of each basket in the
 /// bytes of the ranges.
 fn ranges(pieces: &[Piece]) -> Result<(Vec<Range>, Vec<usize>)> {
     let mut ranges: Vec<Range> = Vec::new();
-    let mut places = Vec::with_capacity(pieces.len());
+    let mut places = grow::with_room(pieces.len())?;
     let (mut bytes, mut end) = (0, 0);
     for piece in pieces {
         if piece.seek < end {
@@ -193,7 +197,7 @@ fn ranges(pieces: &[Piece]) -> Result<(Vec<Range>, Vec<usize>)> {
                 last.length += gap + piece.bytes;
                 bytes += gap as usize;
             }
-            _ => ranges.push(Range { offset: piece.seek, length: piece.bytes }),
+            _ => ranges.try_push(Range { offset: piece.seek, length: piece.bytes })?,
         }
         places.push(bytes);
         bytes += piece.bytes as usize;
@@ -291,15 +295,17 @@ impl JoinedTree {
                 match basket.place {
                     BasketPlace::File(seek, bytes) => {
                         let entries = basket.entries;
-                        pieces.push(Piece { branch: *to, first, entries, seek, bytes });
+                        pieces.try_push(Piece { branch: *to, first, entries, seek, bytes })?;
                     }
-                    BasketPlace::Nowhere => nowhere.push((*to, Basket { bytes: 0, entry: first, seek: 0 })),
+                    BasketPlace::Nowhere => {
+                        nowhere.try_push((*to, Basket { bytes: 0, entry: first, seek: 0 }))?;
+                    }
                     BasketPlace::Tree(_) => {}
                 }
             }
         }
         let written = self.copy_all(file, source, pieces, processes).within(place)?;
-        self.enter(written, nowhere, tree.entries, &tree.cluster_borders());
+        self.enter(written, nowhere, tree.entries, &tree.cluster_borders()).within(place)?;
         for (branch, to) in tree.branches.iter().zip(&places) {
             if let Some(totals) = self.branches.get_mut(*to) {
                 totals.maximum = totals.maximum.max(maximum(branch));
@@ -324,9 +330,9 @@ impl JoinedTree {
             seek: *seek,
             bytes: *bytes,
         };
-        let pieces = baskets.iter().map(piece).collect();
+        let pieces = grow::collected(baskets.iter().map(piece))?;
         let written = self.copy_all(file, source, pieces, 0)?;
-        self.enter(written, Vec::new(), entries, &[0, entries]);
+        self.enter(written, Vec::new(), entries, &[0, entries])?;
         // The baskets are not a whole tree, so that an index does not apply to them.
         self.added += 2;
         for (branch, totals) in self.tree.branches.iter().zip(&mut self.branches) {
@@ -342,8 +348,15 @@ impl JoinedTree {
         nowhere: Vec<(usize, Basket)>,
         entries: u64,
         borders: &[u64],
-    ) {
-        let before: Vec<usize> = self.branches.iter().map(|totals| totals.baskets.len()).collect();
+    ) -> Result<()> {
+        let before = grow::collected(self.branches.iter().map(|totals| totals.baskets.len()))?;
+        let mut counts = grow::filled(self.branches.len(), 0)?;
+        let all = written.iter().map(|(branch, ..)| branch).chain(nowhere.iter().map(|(branch, _)| branch));
+        for branch in all {
+            counts.get_mut(*branch).into_iter().for_each(|count| *count += 1);
+        }
+        self.branches.iter_mut().zip(counts).try_for_each(|(totals, count)| totals.baskets.room(count))?;
+        self.clusters.room(borders.len())?;
         for (branch, basket, total) in written {
             if let Some(totals) = self.branches.get_mut(branch) {
                 totals.total_bytes += total;
@@ -355,11 +368,12 @@ impl JoinedTree {
             self.branches.get_mut(branch).into_iter().for_each(|totals| totals.baskets.push(basket));
         }
         for (totals, before) in self.branches.iter_mut().zip(before) {
-            totals.baskets.get_mut(before..).unwrap_or_default().sort_by_key(|basket| basket.entry);
+            totals.baskets.get_mut(before..).unwrap_or_default().sort_unstable_by_key(|basket| basket.entry);
         }
         self.clusters.extend(borders.iter().skip(1).map(|border| self.entries + border));
         self.entries += entries;
         self.changed = true;
+        Ok(())
     }
 
     /// Copies baskets in the order of their positions, one batch at a time.
@@ -373,11 +387,11 @@ impl JoinedTree {
         mut pieces: Vec<Piece>,
         processes: u16,
     ) -> Result<Vec<(usize, Basket, u64)>> {
-        pieces.sort_by_key(|piece| piece.seek);
-        let mut written = Vec::with_capacity(pieces.len());
+        pieces.sort_unstable_by_key(|piece| (piece.seek, piece.bytes));
+        let mut written = grow::with_room(pieces.len())?;
         let (tree, codec) = (&self.tree, self.compression);
         let near = source.source().is_near();
-        let batches = batches(&pieces, if near { NEAR_BATCH } else { BATCH });
+        let batches = batches(&pieces, if near { NEAR_BATCH } else { BATCH })?;
         let operation = Token::current();
         let prepare = |pieces: &&[Piece], batch: &mut Batch| {
             if operation.is_given_up() {
@@ -426,16 +440,13 @@ impl JoinedTree {
         // Unchanged baskets that lie next to each other are one part.
         let together =
             |a: &Record, b: &Record| a.packed.is_none() && b.packed.is_none() && a.range().end == b.at;
-        let parts: Vec<&[u8]> = records
-            .chunk_by(together)
-            .map(|group| match group {
-                [Record { packed: Some(packed), .. }] => packed.as_slice(),
-                [first, .., last] => buffer.get(first.at..last.range().end).unwrap_or_default(),
-                [one] => buffer.get(one.range()).unwrap_or_default(),
-                [] => &[],
-            })
-            .collect();
-        let appended = file.append(&mut stretch, &parts);
+        let parts = grow::collected(records.chunk_by(together).map(|group| match group {
+            [Record { packed: Some(packed), .. }] => packed.as_slice(),
+            [first, .., last] => buffer.get(first.at..last.range().end).unwrap_or_default(),
+            [one] => buffer.get(one.range()).unwrap_or_default(),
+            [] => &[],
+        }));
+        let appended = parts.and_then(|parts| file.append(&mut stretch, &parts));
         if appended.is_err() {
             file.give_back(&stretch);
         }
@@ -465,7 +476,7 @@ impl JoinedTree {
             entries: self.entries,
             clusters: &self.clusters,
             auto_flush: self.tree.auto_flush,
-            branches: branches.collect(),
+            branches: grow::collected(branches)?,
             index: if self.added == 1 { GrownIndex::Same } else { GrownIndex::Lost },
             name: &self.name,
         };

@@ -2,11 +2,12 @@
 
 use super::TreeWriter;
 use super::branch::{Branch, Leaf};
-use super::cluster::ranges;
+use super::cluster::{ClusterRange, ranges};
 use crate::compress::encode::Compression;
 use crate::error::{Error, Result, Within};
 use crate::streamer::Value;
 use crate::streamer::encode::{encode_pointer, open_array};
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 
 /// `TObject::kMustCleanup`.
@@ -115,7 +116,7 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     w.close(part)?;
     let total: u64 = tree.branches.iter().map(|b| b.total_bytes).sum();
     let zip: u64 = tree.branches.iter().map(|b| b.zip_bytes).sum();
-    let (ranges, auto_flush) = ranges(&tree.clusters, tree.auto_flush());
+    let (ranges, auto_flush) = ranges(&tree.clusters, tree.auto_flush())?;
     w.put(tree.entries_written);
     w.put_all([total, zip]);
     // fSavedBytes, fFlushedBytes
@@ -126,15 +127,14 @@ pub fn encode(tree: &TreeWriter, compression: Compression, displacement: usize) 
     // fMaxEntries, fMaxEntryLoop, fMaxVirtualSize, fAutoSave
     w.put_all([1_000_000_000_000_i64, 1_000_000_000_000, 0, -300_000_000]);
     w.put_all([auto_flush, 1_000_000]);
-    for column in [ranges.iter().map(|r| r.last).collect::<Vec<_>>(), ranges.iter().map(|r| r.size).collect()]
-    {
-        w.put(u8::from(!column.is_empty()));
-        w.put_all(column);
+    for column in [|r: &ClusterRange| r.last, |r: &ClusterRange| r.size] {
+        w.put(u8::from(!ranges.is_empty()));
+        w.put_all(ranges.iter().map(column));
     }
     io_features(&mut w)?;
-    let mut out = Encoder::new(w, tree, compression);
+    let mut out = Encoder::new(w, tree, compression)?;
     out.branches(0, IS_OWNER)?;
-    let (mut w, leaves) = out.done();
+    let (mut w, leaves) = out.done()?;
     let array = open_array(&mut w, leaves.len());
     w.put_all(leaves);
     w.close(array)?;
@@ -167,27 +167,29 @@ pub fn encode_branches(
     compression: Compression,
     displacement: usize,
 ) -> Result<(Vec<u8>, Vec<u32>)> {
-    let mut out = Encoder::new(Writer::new(displacement), tree, compression);
+    let mut out = Encoder::new(Writer::new(displacement), tree, compression)?;
     out.elements(0)?;
-    let (w, leaves) = out.done();
+    let (w, leaves) = out.done()?;
     Ok((w.into_bytes()?, leaves))
 }
 
 impl<'a> Encoder<'a> {
-    fn new(w: Writer, tree: &'a TreeWriter, compression: Compression) -> Self {
-        let mut children = vec![Vec::new(); tree.branches.len() + 1];
+    fn new(w: Writer, tree: &'a TreeWriter, compression: Compression) -> Result<Self> {
+        let mut children: Vec<Vec<usize>> = grow::with_room(tree.branches.len() + 1)?;
+        children.resize_with(tree.branches.len() + 1, Vec::new);
         for (index, branch) in tree.branches.iter().enumerate() {
             let parent = branch.parent.map_or(0, |parent| parent + 1);
             if let Some(list) = children.get_mut(parent) {
-                list.push(index);
+                list.try_push(index)?;
             }
         }
-        let places = vec![(None, Vec::new()); tree.branches.len()];
-        Self { w, tree, compression, children, places }
+        let places = grow::collected(tree.branches.iter().map(|_| (None, Vec::new())))?;
+        Ok(Self { w, tree, compression, children, places })
     }
     /// Returns the bytes written and the references to all leaves.
-    fn done(self) -> (Writer, Vec<u32>) {
-        (self.w, self.places.into_iter().flat_map(|(_, leaves)| leaves).collect())
+    fn done(self) -> Result<(Writer, Vec<u32>)> {
+        let leaves = grow::collected(self.places.into_iter().flat_map(|(_, leaves)| leaves))?;
+        Ok((self.w, leaves))
     }
 
     /// Writes the array of branches of the tree (0) or of a branch (its index plus one).

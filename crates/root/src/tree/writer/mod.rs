@@ -29,6 +29,7 @@ use crate::streamer::Value;
 use crate::streamer::encode::classes_of;
 use crate::table::writer::TableWriter;
 use crate::tree::BasketPlace;
+use crate::wire::grow::{self, Grow};
 use crate::wire::writer::Writer;
 use basket::{Basket, BasketJob, Sizes, Slot};
 use branch::Branch;
@@ -225,16 +226,16 @@ impl TreeWriter {
                 BasketPlace::Nowhere => Some(Basket { bytes: 0, entry: b.first, seek: 0 }),
                 BasketPlace::Tree(_) => None,
             };
-            branch.baskets = found.baskets.iter().filter_map(basket).collect();
+            branch.baskets = grow::collected(found.baskets.iter().filter_map(basket))?;
             (branch.total_bytes, branch.zip_bytes) = (found.total_bytes, found.compressed_bytes);
         }
-        let clusters = tree.cluster_borders().into_iter().skip(1).collect();
+        let clusters = grow::collected(tree.cluster_borders().into_iter().skip(1))?;
         let existing = Some(existing);
         let (entries_written, safe) = (tree.entries, tree.entries);
         let writer = Self { branches, clusters, entries_written, safe, changed: false, existing, ..writer };
         let stored = writer.existing.as_ref().and_then(Existing::index);
-        let index = stored.and_then(|index| ContinuedIndex::new(index, &writer.branches, entries_written));
-        Ok((Self { index, ..writer }, specs))
+        let index = stored.map(|index| ContinuedIndex::new(index, &writer.branches, entries_written));
+        Ok((Self { index: index.transpose()?.flatten(), ..writer }, specs))
     }
     /// Whether it has an index that further entries cannot be added to, so that it is left out once there are some.
     pub fn loses_index(&self) -> bool {
@@ -282,7 +283,7 @@ impl TreeWriter {
         Self::describe(file, &plan).within(place)?;
         let options = TreeOptions { auto_flush: i64::MAX, max_basket, ..TreeOptions::default() };
         let mut writer = Self::from_plan(file, (directory, id), &key.name, plan, specs, options);
-        writer.borders = Some(tree.cluster_borders().into_iter().skip(1).collect());
+        writer.borders = Some(grow::collected(tree.cluster_borders().into_iter().skip(1))?);
         writer.existing = Some(existing);
         writer.extend(file, columns)?;
         writer.save(file)?;
@@ -302,7 +303,7 @@ impl TreeWriter {
     }
 
     /// Returns the new state of a tree that is continued.
-    fn grown(&self) -> Grown<'_> {
+    fn grown(&self) -> Result<Grown<'_>> {
         let entries = self.entries_written;
         let branches = self.branches.iter().map(|branch| GrownBranch {
             name: &branch.name,
@@ -314,17 +315,17 @@ impl TreeWriter {
             last: if branch.item.is_some() { entries } else { 0 },
             codec: None,
         });
-        Grown {
+        Ok(Grown {
             entries,
             clusters: &self.clusters,
             auto_flush: self.auto_flush(),
-            branches: branches.collect(),
+            branches: grow::collected(branches)?,
             index: match &self.index {
                 Some(index) => GrownIndex::New(index),
                 None => GrownIndex::Lost,
             },
             name: &self.name,
-        }
+        })
     }
 
     fn place(&self) -> String {
@@ -363,8 +364,11 @@ impl TreeWriter {
                 .try_fold(Cow::Borrowed(column), |column, member| field(&column, *member))
                 .map(Some)
         };
-        let each = self.branches.iter();
-        each.map(|branch| project(branch).within(|| format!("branch {}", branch.name))).collect()
+        let mut projected = grow::with_room(self.branches.len())?;
+        for branch in &self.branches {
+            projected.push(project(branch).within(|| format!("branch {}", branch.name))?);
+        }
+        Ok(projected)
     }
 
     /// Checks columns against branches.
@@ -373,14 +377,12 @@ impl TreeWriter {
         items: &'a [Option<Arc<Item>>],
         columns: &'a [Option<Cow<'a, Column>>],
     ) -> Result<Vec<Option<View<'a>>>> {
-        let each = self.branches.iter().zip(items.iter().zip(columns));
-        let views = each.map(|(branch, (item, column))| {
+        let mut views: Vec<Option<View<'a>>> = grow::with_room(self.branches.len())?;
+        for (branch, (item, column)) in self.branches.iter().zip(items.iter().zip(columns)) {
             let pair = item.as_deref().zip(column.as_deref());
-            pair.map(|(item, column)| View::new(item, column))
-                .transpose()
-                .within(|| format!("branch {}", branch.name))
-        });
-        let views: Vec<Option<View<'a>>> = views.collect::<Result<_>>()?;
+            let view = pair.map(|(item, column)| View::new(item, column)).transpose();
+            views.push(view.within(|| format!("branch {}", branch.name))?);
+        }
         let find = |index: usize| views.get(index).and_then(Option::as_ref);
         for (index, branch) in self.branches.iter().enumerate() {
             let Some(counter) = branch.counter else { continue };
@@ -428,12 +430,12 @@ impl TreeWriter {
         let have = self.waiting + to - from;
         let parts = self.left().map_or(1.0, |left| (self.waiting.saturating_add(left)) as f64 / have as f64);
         // The branch that holds all of a column collects its statistics.
-        let mut free: Vec<_> = collecting.columns(self.columns).iter_mut().map(Some).collect();
+        let mut free = grow::collected(collecting.columns(self.columns)?.iter_mut().map(Some))?;
         let mut claim = |branch: &Branch| {
             let whole = branch.path.is_empty() && branch.item.as_deref() != Some(&Item::Count);
             if whole { free.get_mut(branch.column).and_then(Option::take) } else { None }
         };
-        let collected: Vec<_> = self.branches.iter().map(&mut claim).collect();
+        let collected = grow::collected(self.branches.iter().map(&mut claim))?;
         // Without memory for all branches, none of them gets the entries.
         self.branches.par_iter_mut().zip(views).try_for_each(|(branch, view)| {
             view.as_ref().map_or(Ok(()), |view| branch.grow(view, from, to, parts.max(1.0)))
@@ -479,6 +481,7 @@ impl TreeWriter {
             + self.extra_bytes
             + self.existing.as_ref().map_or(0, Existing::size)
             + self.index.as_ref().map_or(0, |index| index.bytes_after(self.waiting));
+        let added = self.prepare_for(&baskets).inspect_err(|_| file.give_back(&stretch))?;
         let due = file.accept(&stretch, self.key, need)?;
         for Written { branch, entries, basket, sizes } in baskets {
             if let Some(branch) = self.branches.get_mut(branch) {
@@ -490,7 +493,7 @@ impl TreeWriter {
             }
         }
         if let Some(index) = &mut self.index {
-            index.add(&self.branches, self.entries_written, self.waiting);
+            index.add(&added);
         }
         self.entries_written += self.waiting as u64;
         if self.clusters.is_empty() && self.cluster_entries.is_some() {
@@ -509,6 +512,19 @@ impl TreeWriter {
         Ok(())
     }
 
+    /// Makes room for what a cluster adds to the description of the tree; returns what it adds to its index.
+    fn prepare_for(&mut self, baskets: &[Written]) -> Result<Vec<[i64; 3]>> {
+        let mut counts = grow::filled(self.branches.len(), 0)?;
+        for written in baskets {
+            counts.get_mut(written.branch).into_iter().for_each(|count| *count += 1);
+        }
+        self.branches.iter_mut().zip(counts).try_for_each(|(branch, count)| branch.baskets.room(count))?;
+        self.clusters.room(1)?;
+        let (branches, first, waiting) = (&self.branches, self.entries_written, self.waiting);
+        let added = self.index.as_mut().map(|index| index.prepare(branches, first, waiting));
+        added.unwrap_or_else(|| Ok(Vec::new()))
+    }
+
     fn clear(&mut self) {
         for branch in &mut self.branches {
             branch.data.clear();
@@ -519,32 +535,35 @@ impl TreeWriter {
     /// Compresses the baskets of a cluster and writes them contiguously; returns their byte range.
     fn write_baskets(&self, file: &mut FileWriter) -> Result<(Stretch, Vec<Written>)> {
         let compression = file.compression();
-        let texts: Vec<_> = self.branches.iter().map(|b| basket::key_text(b, &self.name)).collect();
-        let jobs = self.branches.iter().enumerate().flat_map(|(index, branch)| {
+        let texts = grow::collected(self.branches.iter().map(|b| basket::key_text(b, &self.name)))?;
+        let mut jobs: Vec<BasketJob> = Vec::new();
+        for (index, branch) in self.branches.iter().enumerate() {
             let usual = || basket::usual_bytes(branch.compression(compression), branch.baskets.len());
             let most = self.options.max_basket.unwrap_or_else(usual).min(MAX_ENTRY);
-            basket::split(index, branch, self.waiting, most)
-        });
+            let split = basket::split(index, branch, self.waiting, most)?;
+            jobs.room(split.len())?;
+            jobs.extend(split);
+        }
         // If branches have several baskets, the first basket of each comes first, because ROOT's cache learns from
         // these. Then follows a run of each branch.
         let first =
             |job: &BasketJob| self.branches.get(job.branch).is_some_and(|b| b.baskets.len() == job.number);
-        let mut jobs: Vec<BasketJob> = jobs.collect();
-        jobs.sort_by_key(|job| (!first(job), job.data.start / RUN));
+        jobs.sort_unstable_by_key(|job| (!first(job), job.data.start / RUN, job.branch, job.number));
         let mut batches: Vec<Vec<BasketJob>> = Vec::new();
         let mut bytes = BATCH;
         for job in jobs {
             if bytes >= BATCH {
-                batches.push(Vec::new());
+                batches.try_push(Vec::new())?;
                 bytes = 0;
             }
             bytes += job.data.len();
             if let Some(batch) = batches.last_mut() {
-                batch.push(job);
+                batch.try_push(job)?;
             }
         }
         let known = |job: &BasketJob| self.branches.get(job.branch).zip(texts.get(job.branch));
         let fill = |batch: &Vec<BasketJob>, slots: &mut Vec<Slot>| {
+            slots.room(batch.len().saturating_sub(slots.len()))?;
             slots.resize_with(slots.len().max(batch.len()), Slot::default);
             batch.iter().zip(slots).try_for_each(|(job, slot)| {
                 let Some((branch, text)) = known(job) else { return Ok(()) };
@@ -560,10 +579,12 @@ impl TreeWriter {
             Some((job.data.len() + offsets + basket::key_bytes(text)) as u64)
         };
         let mut stretch = file.begin_stretch(batches.iter().flatten().filter_map(size).sum());
-        let mut done = Vec::new();
+        let mut done: Vec<Written> = Vec::new();
         let write = |batch: &Vec<BasketJob>, slots: &mut Vec<Slot>| {
             let mut keys = Writer::new(0);
-            let mut cuts = vec![0];
+            let mut cuts = grow::with_room(batch.len() + 1)?;
+            cuts.push(0);
+            done.room(batch.len())?;
             let mut seek = stretch.end;
             for (job, slot) in batch.iter().zip(&*slots) {
                 let Some((branch, text)) = known(job) else { continue };
@@ -578,11 +599,12 @@ impl TreeWriter {
                 seek += sizes.zip;
                 done.push(Written { branch: job.branch, entries: job.entries.len(), basket, sizes });
             }
-            let mut parts = Vec::with_capacity(3 * batch.len());
+            let keys = keys.bytes()?;
+            let mut parts = grow::with_room(3 * batch.len())?;
             for ((job, slot), cut) in batch.iter().zip(&*slots).zip(cuts.windows(2)) {
                 let Some((branch, _)) = known(job) else { continue };
                 if let [from, to] = cut {
-                    parts.push(keys.bytes().get(*from..*to).unwrap_or_default());
+                    parts.push(keys.get(*from..*to).unwrap_or_default());
                 }
                 parts.extend(slot.parts(job, branch));
             }
@@ -626,7 +648,7 @@ impl TableWriter for TreeWriter {
     ) -> Result<()> {
         self.check_sound().within(|| self.place())?;
         let projected = self.project(columns).within(|| self.place())?;
-        let items: Vec<Option<Arc<Item>>> = self.branches.iter().map(|b| b.item.clone()).collect();
+        let items = grow::collected(self.branches.iter().map(|b| b.item.clone()))?;
         let views = self.views(&items, &projected).within(|| self.place())?;
         let lengths = views.iter().zip(&self.branches);
         let lengths = lengths.filter_map(|(view, branch)| view.as_ref().map(|v| (v.len(), branch)));
@@ -655,7 +677,7 @@ impl TableWriter for TreeWriter {
                     .within(self.place()));
             }
         }
-        let varies: Vec<usize> = self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }).collect();
+        let varies = grow::collected(self.branches.iter().map(|b| if b.varies() { 4 } else { 0 }))?;
         let bytes = |from: usize, to: usize| -> u64 {
             let each = views.iter().zip(&varies);
             let sizes =
@@ -707,7 +729,7 @@ impl TableWriter for TreeWriter {
         let compression = file.compression();
         file.write(self.key, |displacement| match (&self.existing, &self.borders) {
             (None, _) => metadata::encode(self, compression, displacement),
-            (Some(tree), None) => tree.encode(&self.grown(), displacement),
+            (Some(tree), None) => tree.encode(&self.grown()?, displacement),
             (Some(tree), Some(_)) => tree.encode_more(self, compression, displacement),
         })?;
         self.changed = false;

@@ -361,7 +361,7 @@ fn branches_that_cannot_be_are_refused() {
         let error = make_tree(&mut out, 0, "t", &specs, TreeOptions::default()).unwrap_err();
         assert!(error.to_string().contains(message), "{error} does not say {message:?}");
     }
-    assert!(out.file.list(0).is_empty());
+    assert!(out.file.list(0).unwrap().is_empty());
 }
 
 #[test]
