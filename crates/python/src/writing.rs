@@ -814,8 +814,8 @@ fn to_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_instance_of::<PyFloat>() {
         return Ok(Value::Float(value.extract()?));
     }
-    if value.is_instance_of::<PyString>() {
-        return Ok(Value::Text(value.extract()?));
+    if let Ok(text) = value.cast::<PyString>() {
+        return grow::text(text.to_str()?).map(Value::Text).map_err(raise);
     }
     if let Ok(object) = value.cast::<PyTuple>() {
         return Ok(Value::Object(SharedObject::from(to_object(object)?)));
