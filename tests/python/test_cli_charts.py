@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from sapwood.pages.run import figure
-from sapwood.show.chart import Chart, Map, charts_of
+from sapwood.show.chart import Chart, Curve, Map, charts_of
 from sapwood.show.picture import draw_picture
 from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
 from sapwood.show.tex import from_root, to_root
@@ -250,6 +251,26 @@ def test_histograms_of_extreme_numbers_are_drawn(edges: list[float], values: lis
                 view[name] = filled
             for chart in charts_of("name", histogram):
                 drawn(chart)
+
+
+def test_many_bins_are_drawn_as_the_means_of_adjacent_ones() -> None:
+    values = np.arange(5001.0)
+    values[0:3] = [np.nan, 6.0, np.nan]
+    errors = np.full(5001, 3.0)
+    (chart,) = charts_of("h", bh.Histogram(bh.axis.Regular(5001, 0, 5001)), None)
+    assert isinstance(chart, Chart)
+    found = replace(chart, curves=(Curve("", values, errors),)).coarser(2000)
+    (curve,) = found.curves
+    assert curve.errors is not None
+    assert (
+        found.x.edges[:3].tolist() == pytest.approx([0, 3, 6])
+        and found.x.edges[-1] == 5001
+        and len(curve.values) == 1667
+    )
+    assert curve.values[:2].tolist() == [6, 4] and curve.errors[:2].tolist() == pytest.approx([3, 3**0.5])
+    assert found.y_label.endswith("(mean of 3 bins)")
+    assert draw_chart(chart, log=False).count("<rect") < 2100
+    assert chart.coarser(5001) is chart
 
 
 def test_more_than_two_axes_are_not_drawn() -> None:

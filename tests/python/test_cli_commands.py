@@ -27,7 +27,9 @@ import pytest
 from browser import drawn, looks
 
 import sapwood
+from sapwood import train
 from sapwood.cli import main
+from sapwood.pages import output
 from sapwood.storage.trace import Trace
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -693,6 +695,21 @@ def test_the_examples_run_on_real_data(corpus: Path, tmp_path: Path, name: str, 
     assert results["dimuon"]["pairs"] == pairs
     assert set(results) == {"dimuon", "multiplicity", "spectra"}
     assert sum(results["multiplicity"]["objects"]["storage"]["values"][0]) == results["dimuon"]["events"]
+
+
+def test_results_of_any_numbers_are_written(folder: Path, tmp_path: Path) -> None:
+    class Long(train.Task):
+        branches = ["run"]
+
+        def process(self, events: Any) -> dict[str, Any]:
+            return {"x": np.longdouble(2.5), "z": np.clongdouble(1j), "many": np.ones(2, np.longdouble), "n": 16**5000}
+
+    run = train.run(Long(), folder / "nano_1.root", threads=1, step_size=10**9)
+    output.write(run, tmp_path)
+    (found,) = json.loads((tmp_path / "results.json").read_text())["results"].values()
+    assert found["x"] == {"class": "numpy.longdouble", "text": "2.5"} and found["many"][0]["text"] == "1.0"
+    assert found["z"]["class"] == "numpy.clongdouble" and found["n"]["text"] == "0x1" + "0" * 5000
+    assert (tmp_path / "report.html").stat().st_size
 
 
 def test_a_terminal_that_lacks_letters(tmp_path: Path) -> None:

@@ -555,6 +555,14 @@ def test_unused_branches_are_found(tmp_path: Path) -> None:
     assert not advise(str(file), used=["met", "time", "pt"], sample=0).findings  # npt counts pt
 
 
+@pytest.mark.parametrize(("column", "tree"), [(5, "t"), (None, "t"), ("x", 5), ("x", None)])
+def test_a_results_json_with_names_that_are_no_texts_is_refused(column: Any, tree: Any, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"job": {"tasks": [{"columns": [column]}], "files": [{"tree": tree}]}}))
+    with pytest.raises(ArgumentError, match=r"is not a results\.json of sapwood run"):
+        used_branches(path)
+
+
 def test_a_usage_of_one_tree_says_nothing_of_others(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs pyarrow (pip install sapwood[frames])")
     file, trace, names = tmp_path / "two.root", tmp_path / "t.parquet", tmp_path / "used.txt"

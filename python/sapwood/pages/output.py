@@ -274,15 +274,23 @@ def _opened(value: Foreign) -> Foreign:
     return value
 
 
+_LONG = (np.longdouble, np.clongdouble)
+"""Numbers of NumPy for which Python has no type."""
+_MOST_BITS = 10_000
+"""Maximum bits of a whole number that is written in decimal digits; Python converts no more than 4,300 digits."""
+
+
 def _plain(value: Foreign) -> Foreign:
     """Convert a result to types that JSON has."""
     value = _opened(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in _named(value)}
-    if isinstance(value, (np.ndarray, np.generic, ak.Array)):
+    if isinstance(value, (np.ndarray, np.generic, ak.Array)) and not isinstance(value, _LONG):
         return _plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return {"class": "builtins.int", "text": hex(value)}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, (bool, int, float, str)):

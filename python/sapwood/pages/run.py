@@ -233,6 +233,8 @@ def _values(task: TaskRecord, results: Mapping[str, Any], prefix: str = "") -> I
 def _value(value: Foreign) -> str:
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         value = value.item()
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"a whole number of {count_text(value.bit_length())} bits"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return number_text(value, 6) if isinstance(value, float) else count_text(value)
     if isinstance(value, Sized) and not isinstance(value, str):

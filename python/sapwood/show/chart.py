@@ -99,6 +99,29 @@ class Chart:
     data: Curve | None = None
     ratio: bool = False
 
+    def coarser(self, most: int) -> Chart:
+        """Return the chart with at most `most` bins. If there are more, each bin is the mean of adjacent ones."""
+        bins = len(self.x.edges) - 1
+        if bins <= most:
+            return self
+        each = -(-bins // most)
+        starts = np.arange(0, bins, each)
+
+        def joined(curve: Curve) -> Curve:
+            there = np.isfinite(curve.values)
+            count = np.add.reduceat(there.astype(np.int64), starts)
+            with np.errstate(invalid="ignore", over="ignore"):
+                values = np.add.reduceat(np.where(there, curve.values, 0.0), starts) / count
+                squares = None if curve.errors is None else np.where(there, curve.errors, 0.0) ** 2
+                errors = None if squares is None else np.sqrt(np.add.reduceat(squares, starts)) / np.maximum(count, 1)
+            return replace(curve, values=values, errors=errors)
+
+        edges = np.append(self.x.edges[starts], self.x.edges[-1])
+        return replace(
+            self, x=replace(self.x, edges=edges, names=self.x.names[::each]), curves=tuple(map(joined, self.curves)),
+            y_label=f"{self.y_label} (mean of {each} bins)", data=None if self.data is None else joined(self.data),
+        )  # fmt: skip
+
     @property
     def heights(self) -> tuple[Curve, ...]:
         """The curves as they are drawn: in a stack, each includes the curves below it, with the errors of the sum."""

@@ -52,7 +52,10 @@ def used_branches(path: str | Path) -> list[str]:
         try:
             job = json.loads(text)["job"]
             names = sorted({name for task in job["tasks"] for name in task["columns"]})
-            return Recorded(names, {file["tree"] for file in job["files"]})
+            trees = {file["tree"] for file in job["files"]}
+            if not all(isinstance(name, str) for name in (*names, *trees)):
+                raise TypeError
+            return Recorded(names, trees)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ArgumentError(f"{path} is not a results.json of sapwood run") from None
     names = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
