@@ -705,7 +705,7 @@ of batches, the batches of three ranks together had each entry once.
 Figures are ratios of medians of {result["repeats"]} or more rounds in one process, in which the programs take turns,
 with a warm page cache. polars-root reads with uproot. Its cache of columns is switched off, because with it, later
 rounds over an RNTuple read nothing. The cost of an index is the median ratio of {pairs} pairs of runs with and without
-an index. Before each pair that reads, the two files leave the page cache and are read into it again, because their places
+an index. Before each pair that reads, the two files leave the page cache and are read into it again, because the places
 in memory change times by up to two percent.
 
 {table(result["figures"])}

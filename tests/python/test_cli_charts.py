@@ -20,6 +20,7 @@ from sapwood.show.picture import draw_picture
 from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
 from sapwood.show.tex import from_root, to_root
 from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
+from sapwood.tools.drawing import text_of
 from sapwood.train import Plot
 
 
@@ -271,6 +272,8 @@ def test_many_bins_are_drawn_as_the_means_of_adjacent_ones() -> None:
     assert found.y_label.endswith("(mean of 3 bins)")
     assert draw_chart(chart, log=False).count("<rect") < 2100
     assert chart.coarser(5001) is chart
+    text = text_of(bh.Histogram(bh.axis.Regular(5001, 0, 5001))).splitlines()
+    assert len(text) == 1667 + 3 and text[-2] == "Each line is the mean of 3 bins."
 
 
 def test_more_than_two_axes_are_not_drawn() -> None:

@@ -51,6 +51,15 @@ def test_a_second_run_opens_nothing_to_plan(folder: Path, tmp_path: Path, opened
     assert second.trace["looks"] == 0
 
 
+def test_a_file_that_is_said_to_have_no_entries_is_opened(folder: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base.sqlite"
+    train.run(Sums(), folder, catalogue=base)
+    with contextlib.closing(sqlite3.connect(base)) as database, database:
+        nothing = np.zeros(1, np.int64).tobytes()
+        database.execute("UPDATE tree SET entries = 0, clusters = ? WHERE path LIKE '%f1.root'", [nothing])
+    assert train.run(Sums(), folder, catalogue=base)["sums"]["events"].tolist() == list(range(3 * ENTRIES))
+
+
 def test_threads_open_each_file_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 

@@ -79,6 +79,10 @@ class Curve:
     summary: str = ""
 
 
+MOST_BINS = 2000
+"""Maximum number of bins that are drawn along an axis. Pictures and terminals have fewer places."""
+
+
 @dataclass(frozen=True)
 class Chart:
     """Curves over one axis. `points` draws points instead of steps (means of a profile; NaN in empty bins).
@@ -99,7 +103,7 @@ class Chart:
     data: Curve | None = None
     ratio: bool = False
 
-    def coarser(self, most: int) -> Chart:
+    def coarser(self, most: int = MOST_BINS) -> Chart:
         """Return the chart with at most `most` bins. If there are more, each bin is the mean of adjacent ones."""
         bins = len(self.x.edges) - 1
         if bins <= most:

@@ -68,6 +68,7 @@ def draw_picture(chart: Chart | Map, path: Path, kind: str, *, log: bool | None 
     from matplotlib.figure import Figure
 
     log = chart.log if log is None else log
+    chart = chart.coarser() if isinstance(chart, Chart) else chart
     panel = isinstance(chart, Chart) and bool(chart.ratios)
     figure = Figure(figsize=(8, 7.5 if panel else 6), layout="constrained")
     try:

@@ -133,13 +133,9 @@ def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
     return found
 
 
-_MOST_BINS = 2000
-"""Maximum number of bins that are drawn. The drawing has fewer pixels."""
-
-
 def draw_chart(chart: Chart, *, log: bool) -> str:
     """Draw curves over one axis, with a linear or logarithmic vertical axis."""
-    chart = chart.coarser(_MOST_BINS)
+    chart = chart.coarser()
     x = Scale(*chart.x.limits, LEFT, WIDTH - RIGHT, log=chart.x.log)
     y = _vertical(chart, log=log)
     parts = [_grid(y), *(_mark(x, value, name) for value, name in chart.marks.items() if x.low < value < x.high)]
@@ -162,7 +158,7 @@ def draw_chart(chart: Chart, *, log: bool) -> str:
 
 def draw_ratios(chart: Chart) -> str:
     """Draw the panel of ratios, if there are any: points around one, between 0 and 2."""
-    chart = chart.coarser(_MOST_BINS)
+    chart = chart.coarser()
     curves = chart.ratios
     if not curves:
         return ""

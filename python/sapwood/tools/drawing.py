@@ -174,8 +174,9 @@ def _limits(table: Foreign, expression: str, cut: str | None, entry_stop: int | 
 def text_of(histogram: Foreign, width: int = 60, *, known: Mapping[str, float] | None = None) -> str:
     """Return a histogram of one or two axes as lines of text, then its statistics.
 
-    Bins of one axis are bars. Bins of two axes are shades, several bins in one character where there are many. `known`
-    has statistics that replace those computed from the bins.
+    Bins of one axis are bars; if there are more than 2,000, a bar is the mean of adjacent ones. Bins of two axes are
+    shades, several bins in one character where there are many. `known` has statistics that replace those computed from
+    the bins.
 
     Raises
     ------
@@ -191,7 +192,9 @@ def text_of(histogram: Foreign, width: int = 60, *, known: Mapping[str, float] |
     if isinstance(chart, Map):
         lines = _shades(chart, width, means="MEAN" in str(histogram.kind).upper())
     elif len(chart.curves) == 1:
-        lines = _bars(chart, width)
+        shown = chart.coarser()
+        each = len(chart.x.edges) // len(shown.x.edges) + 1
+        lines = [*_bars(shown, width), *([] if shown is chart else [f"Each line is the mean of {each} bins."])]
     else:  # categories, as rows
         rows = np.stack([curve.values for curve in chart.curves], axis=1)
         names = Axis(np.arange(rows.shape[1] + 1.0), "", tuple(curve.label for curve in chart.curves))

@@ -117,11 +117,11 @@ class TreeInfo:
     def fresh(self, source: Source) -> bool:
         """Return whether size and time of the file are unchanged.
 
-        True if both are unknown, as for remote files: these are checked when they are opened. Those without entries are
+        True if both are unknown, as for remote files: these are checked when they are opened. Files without entries are
         not opened later, and may have some by now.
         """
         size, modified = source.stat()
-        return self.entries > 0 if size is None else (size, modified) == (self.size, self.modified)
+        return self.entries > 0 and (size is None or (size, modified) == (self.size, self.modified))
 
 
 _LAST: list[tuple[Any, Schema]] = []  # the last tree and its schema: files of a dataset usually have the same
