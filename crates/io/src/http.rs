@@ -63,7 +63,8 @@ impl Settings {
     fn hidden(&self, words: String) -> String {
         let headers = self.headers.iter().filter(|(name, value)| is_secret(name, value));
         let values = headers.filter_map(|(_, value)| value.split_whitespace().last());
-        let keys = self.keys.iter().flat_map(|keys| [Some(keys.secret.as_str()), keys.token.as_deref()]).flatten();
+        let keys =
+            self.keys.iter().flat_map(|keys| [Some(keys.secret.as_str()), keys.token.as_deref()]).flatten();
         let secrets = values.chain(keys).filter(|secret| secret.len() >= SHORTEST_SECRET);
         secrets.fold(words, |words, secret| words.replace(secret, "***"))
     }

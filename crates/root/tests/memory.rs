@@ -23,6 +23,7 @@ use sapwood_root::streamer::Object;
 use sapwood_root::streamer::declare::{Class, Shape};
 use sapwood_root::streamer::object::{ObjectReader, Value};
 use sapwood_root::table::Table;
+use sapwood_root::table::writer::TableWriter;
 use sapwood_root::tree::Tree;
 use sapwood_root::tree::writer::{BranchKind, BranchSpec, TreeOptions, TreeWriter};
 use sapwood_root::zebra::hbook::{self, Histogram};
@@ -113,12 +114,12 @@ struct Target;
 
 impl Target {
     /// Creates one whose file has these bytes so far.
-    fn of(bytes: &[u8]) -> Box<Self> {
+    fn of(bytes: &[u8]) -> Self {
         let mut kept = lock(&KEPT);
         kept.clear();
         kept.reserve(32 << 20);
         kept.extend_from_slice(bytes);
-        Box::new(Self)
+        Self
     }
 }
 
@@ -150,13 +151,11 @@ fn same(a: &Column, b: &Column) -> bool {
     match (a, b) {
         (Column::Number { values: a, .. }, Column::Number { values: b, .. }) => a == b,
         (Column::Text { offsets: a, bytes: x }, Column::Text { offsets: b, bytes: y }) => (a, x) == (b, y),
-        (Column::List { offsets: a, values: x }, Column::List { offsets: b, values: y }) => {
+        (Column::List { offsets: a, values: x }, Column::List { offsets: b, values: y })
+        | (Column::Option { index: a, values: x }, Column::Option { index: b, values: y }) => {
             a == b && same(x, y)
         }
         (Column::FixedList { values: a, .. }, Column::FixedList { values: b, .. }) => same(a, b),
-        (Column::Option { index: a, values: x }, Column::Option { index: b, values: y }) => {
-            a == b && same(x, y)
-        }
         (Column::Record { fields: a, .. }, Column::Record { fields: b, .. }) => {
             a.len() == b.len() && a.iter().zip(b).all(|((_, a), (_, b))| same(a, b))
         }
@@ -210,7 +209,7 @@ fn writing(
                     out.close().unwrap();
                 }
                 // A table that did not fail has written what waited.
-                let written = out.table(0).map_or(0, |table| table.entries_written());
+                let written = out.table(0).map_or(0, TableWriter::entries_written);
                 let kept = lock(&KEPT).clone();
                 match table(&kept) {
                     Some(table) if out.table(0).is_ok() => {
@@ -233,7 +232,7 @@ fn writing(
 /// A file whose clusters are committed at the end.
 fn create(compression: Compression) -> Result<OutputFile> {
     let options = Options { compression, commit_every: CommitEvery::Never, ..Options::default() };
-    FileWriter::create(Target::of(&[]), "x.root", options).map(OutputFile::new)
+    FileWriter::create(Box::new(Target::of(&[])), "x.root", options).map(OutputFile::new)
 }
 
 const ZSTD: Compression = Compression::Level(Algorithm::Zstd, 5);
@@ -366,7 +365,7 @@ fn branches() -> &'static (Vec<BranchSpec>, Vec<Column>) {
                 Shape::Number(_) => add(BranchKind::Numbers { number: shape, dims: vec![] }),
                 Shape::Text => add(BranchKind::Text),
                 Shape::Array(..) => {
-                    add(BranchKind::Numbers { number: Shape::Number(Number::F32), dims: vec![3] })
+                    add(BranchKind::Numbers { number: Shape::Number(Number::F32), dims: vec![3] });
                 }
                 Shape::Vector(ref inner) if matches!(**inner, Shape::Class(_)) => {
                     for (split_level, member_wise) in [(0, false), (0, true), (99, false)] {
@@ -509,7 +508,7 @@ fn write_compressed_copy(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found
 fn write_update(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> {
     writing(pool, found, |made| {
         let (file, directory) = opened(bytes)?;
-        let out = OutputFile::update(&file, Target::of(bytes), None, Options::default())?;
+        let out = OutputFile::update(&file, Box::new(Target::of(bytes)), None, Options::default())?;
         let out = made.insert(out);
         out.file.delete(0, "h", None)?;
         let (tree, _) = TreeWriter::append(&mut out.file, 0, &file, key(&directory, "t"))?;

@@ -57,7 +57,7 @@ pub fn salvage(file: &Arc<RootFile>, records: &[(u64, u64)], known: &[u64]) -> V
                 group.first_entry < other.first_entry + other.entries && other.first_entry < end
             };
             if group.entries > 0 && !groups.iter().any(shared) {
-                groups.push(group.clone());
+                groups.push(*group);
             }
         }
         groups.sort_by_key(|group| group.first_entry);

@@ -247,7 +247,11 @@ impl NTuple {
                 return Err(Error::corrupt("its header is that of the RNTuple to which it is linked"));
             }
             let found = Self::of_anchor(&self.file, &anchor)?;
-            if found.attributes.is_empty() { Ok(found) } else { Err(Error::corrupt("it has attribute sets itself")) }
+            if found.attributes.is_empty() {
+                Ok(found)
+            } else {
+                Err(Error::corrupt("it has attribute sets itself"))
+            }
         };
         open().within(place)
     }

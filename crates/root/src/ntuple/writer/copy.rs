@@ -217,7 +217,7 @@ impl Blocks {
             match (page.locator, page.range()) {
                 (Locator::Elsewhere(kind), _) => return Err(Locator::unreadable(kind)),
                 (_, Some(range)) => {
-                    ranges.try_push((range.offset, range.offset.saturating_add(range.length)))?
+                    ranges.try_push((range.offset, range.offset.saturating_add(range.length)))?;
                 }
                 _ => {}
             }

@@ -279,9 +279,9 @@ impl Existing {
         let old = self.number(&self.tree, "fNClusterRange")? as usize;
         edits.number(&self.tree, "fNClusterRange", &(ranges.len() as u32).to_be_bytes())?;
         edits.number(&self.tree, "fAutoFlush", &auto_flush.to_be_bytes())?;
-        let columns: [(_, fn(&ClusterRange) -> i64); 2] =
-            [("fClusterRangeEnd", |r| r.last), ("fClusterSize", |r| r.size)];
-        for (member, column) in columns {
+        let last = |range: &ClusterRange| range.last;
+        let size = |range: &ClusterRange| range.size;
+        for (member, column) in [("fClusterRangeEnd", last as fn(&_) -> i64), ("fClusterSize", size)] {
             let mut bytes = grow::with_room(1 + 8 * ranges.len())?;
             bytes.push(u8::from(!ranges.is_empty()));
             bytes.extend(ranges.iter().flat_map(|range| column(range).to_be_bytes()));
