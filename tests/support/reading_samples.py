@@ -162,6 +162,7 @@ class _FakeFile:
     file_path = "fake.root"
     native = None
     is_far = False
+    size = 1000
     has_sets_or_maps = False
     array_cache = None
 

@@ -171,12 +171,9 @@ def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:
     least `_CARRIED`: decompressing a page twice costs less than more memory. With many steps per cluster, it is a whole
     cluster, because otherwise each step would decompress it again.
     """
-    clusters = query.source.table.clusters
-    if query.bytes_between(clusters[0], clusters[-1]) <= _CARRIED:
-        return _CARRIED
     most = min(_STEPS_MEASURED, _FIELDS_MEASURED // max(1, len(query.numbers)))
     step = _largest(query, islice(steps, max(1, most)))
-    cluster = _largest(query, pairwise(clusters))
+    cluster = _largest(query, pairwise(query.source.table.clusters))
     if cluster > 4 * step:
         return min(cluster, _CARRIED_AT_MOST)
     left = 2 * (memory_size(step_size) - step) + _CARRIED_BESIDE if isinstance(step_size, str) else 0
