@@ -274,7 +274,7 @@ def _opened(value: Foreign) -> Foreign:
     return value
 
 
-_LONG = (np.longdouble, np.clongdouble)
+_LONG: tuple[type, ...] = (np.longdouble, np.clongdouble)
 """Numbers of NumPy for which Python has no type."""
 _MOST_BITS = 10_000
 """Maximum bits of a whole number that is written in decimal digits; Python converts no more than 4,300 digits."""
