@@ -41,8 +41,12 @@ pub fn update(data: &[u8]) {
                 let _ = out.commit();
             }
             if choice & 8 != 0
-                && let Some(listed) =
-                    out.file.list(0).into_iter().find(|listed| !kinds::is_more_than_its_record(&listed.class))
+                && let Some(listed) = out
+                    .file
+                    .list(0)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .find(|listed| !kinds::is_more_than_its_record(&listed.class))
                 && out.file.delete(0, &listed.name, None).is_ok()
             {
                 deleted = Some(listed.name);
