@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ import hist
 import numpy as np
 import pytest
 
+from sapwood.errors import MissingPackageError
 from sapwood.pages.run import figure
 from sapwood.show.chart import Chart, Curve, Map, charts_of
 from sapwood.show.picture import draw_picture
 from sapwood.show.svg import Scale, draw_chart, draw_map, draw_ratios, linear_ticks, markup, plain
 from sapwood.show.tex import from_root, to_root
 from sapwood.show.units import bytes_text, number_text, seconds_text, share_text
-from sapwood.tools.drawing import text_of
+from sapwood.tools.drawing import fill_from, text_of
 from sapwood.train import Plot
 
 
@@ -274,6 +276,12 @@ def test_many_bins_are_drawn_as_the_means_of_adjacent_ones() -> None:
     assert chart.coarser(5001) is chart
     text = text_of(bh.Histogram(bh.axis.Regular(5001, 0, 5001))).splitlines()
     assert len(text) == 1667 + 3 and text[-2] == "Each line is the mean of 3 bins."
+
+
+def test_a_histogram_of_an_expression_names_the_package_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hist", None)
+    with pytest.raises(MissingPackageError, match="pip install hist"):
+        fill_from(None, "x", None)
 
 
 def test_more_than_two_axes_are_not_drawn() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sapwood
-from sapwood.errors import ArgumentError, first_line
+from sapwood.errors import ArgumentError, MissingPackageError, first_line
 from sapwood.pages.entries import opened_tree
 from sapwood.pages.listing import split
 from sapwood.show.chart import LARGEST, Axis, Chart, Map, charts_of
@@ -112,10 +112,15 @@ def fill_from(
     ------
     ArgumentError
         The number of bins or the limits are invalid, or no value is finite.
+    MissingPackageError
+        hist is not installed.
     """
     import awkward as ak
-    import hist
 
+    try:
+        import hist
+    except ImportError as error:
+        raise MissingPackageError("a histogram of an expression needs the package hist: pip install hist") from error
     if bins < 1:
         raise ArgumentError(f"a histogram needs at least one bin, not {bins}")
     if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1]) and limits[0] < limits[1]):
