@@ -400,6 +400,40 @@ def test_free_segments_over_what_is_in_use_are_refused(tmp_path: Path, under: st
     assert path.read_bytes() == data
 
 
+def test_a_damaged_key_at_the_place_of_a_tree_does_not_hide_its_baskets(tmp_path: Path) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["s"] = "text"
+        file["t"] = {"x": np.arange(3000)}
+    with sapwood.open(path) as file:
+        text, tree, keys = file.key("s").fSeekKey, file.key("t").fSeekKey, file.fSeekKeys
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">I", data, data.index(struct.pack(">I", text), keys + 40), tree)
+    free_segment(data, data.index(b"\x07TBasket") + 300, 200)
+    path.write_bytes(data)
+    with pytest.raises(CorruptError, match=r"are listed as free, but a page of t;1 \(TTree\) .* is in use"):
+        sapwood.update(path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("under", ["header", "directory"])
+def test_a_basket_under_what_is_rewritten_is_refused(tmp_path: Path, under: str) -> None:
+    path = tmp_path / "file.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file.mkdir("d")
+        file.mktree("t", {"x": "int64"}).extend({"x": np.arange(5)})
+    with sapwood.open(path) as file:
+        basket, directory = file["t/x"].member("fBasketSeek")[0], file.key("d").fSeekKey
+    data = bytearray(path.read_bytes())
+    # The header has unused bytes, which an update sets to zero.
+    place = 63 if under == "header" else directory + 8
+    struct.pack_into(">Q", data, data.index(struct.pack(">BQ", 1, basket)) + 1, place)
+    path.write_bytes(data)
+    with pytest.raises(CorruptError, match=rf"the .*{under}.* overlaps something else at bytes \d+ to \d+"):
+        sapwood.update(path)
+    assert path.read_bytes() == data
+
+
 def test_zeros_behind_the_free_segments_are_no_segment(tmp_path: Path) -> None:
     """ROOT writes them where a segment went into use for the record that lists the segments."""
     path = tmp_path / "file.root"

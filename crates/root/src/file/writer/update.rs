@@ -107,14 +107,14 @@ struct Survey<'a> {
     unknown: Option<String>,
     /// The end of ranges that are not listed, and the key that has them.
     last: (u64, String),
-    /// Records already examined.
-    seen: HashSet<u64>,
+    /// Keys already examined: place, class, and whether it is the newest of its name. Damaged keys may share a place.
+    seen: HashSet<(u64, String, bool)>,
 }
 
 impl Survey<'_> {
     fn look(&mut self, key: &Key, newest: bool) -> Result<()> {
         let name = || format!("{};{} ({})", key.name, key.cycle, key.classname);
-        if !grow::insert(&mut self.seen, key.seek)? {
+        if !grow::insert(&mut self.seen, (key.seek, key.classname.clone(), newest))? {
             return Ok(());
         }
         match (self.holdings)(key)? {
@@ -208,11 +208,11 @@ impl FileWriter {
             let header = file.bytes(0, BEGIN, Cause::Directory)?;
             writer.heads.insert(0, [header.as_slice(), &writer.lead, &root].concat());
         }
-        writer.check_apart()?;
         writer.name_records(&mut survey.used)?;
         survey.used.sort()?;
         survey.older.sort()?;
         writer.shared = survey.used.shared()?;
+        writer.check_apart()?;
         let size = file.source().size();
         if survey.last.0 > h.end {
             return Err(Error::corrupt(format!(
@@ -448,21 +448,26 @@ impl FileWriter {
         listed.is_some_and(|key| record_key(before.as_ref(), &key).is_some_and(|own| same_record(&own, &key)))
     }
 
-    /// Refuses a file in which a record that is freed or rewritten in place overlaps another one.
+    /// Refuses a file in which a record that is freed overlaps another one, or in which the header or a directory, which
+    /// are rewritten in place, overlap anything that is in use.
     fn check_apart(&self) -> Result<()> {
         let mut known = InUse::default();
         self.name_records(&mut known)?;
         known.sort()?;
-        let shared = known.shared()?;
+        let records = known.shared()?;
+        let freed = self.own_records();
+        let head = freed.first().cloned();
         let directories = self.directories.iter().skip(1).map(|directory| {
             let end = directory.seek.saturating_add((directory.nbytes_name + directory.room) as u64);
             (format!("the record of directory {}", directory.text.name), directory.seek, end)
         });
-        for (name, first, end) in self.own_records().into_iter().chain(directories) {
+        let freed = freed.into_iter().map(|record| (record, &records));
+        let in_place = head.into_iter().chain(directories).map(|record| (record, &self.shared));
+        for ((name, first, end), shared) in freed.chain(in_place) {
             let next = shared.partition_point(|(_, to)| *to <= first);
             if let Some((from, to)) = shared.get(next).filter(|(from, _)| *from < end) {
                 return Err(Error::corrupt(format!(
-                    "{name} at bytes {first} to {} overlaps another record at bytes {from} to {}",
+                    "{name} at bytes {first} to {} overlaps something else at bytes {from} to {}",
                     end - 1,
                     to - 1
                 )));
