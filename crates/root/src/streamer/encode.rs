@@ -1,7 +1,7 @@
 //! Encoding objects to bytes: streamer infos themselves, and any object whose class has one.
 
 use super::builtin;
-use super::info::{Element, ElementClass, StreamerInfo};
+use super::info::{Classes, Element, ElementClass, StreamerInfo};
 use super::object::{ITEMS, Object, Value};
 use super::special;
 use crate::array::Number;
@@ -58,7 +58,7 @@ pub fn encode_infos(infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<
     w.into_bytes()
 }
 
-/// Appends infos to an existing object, which is kept unchanged.
+/// Appends infos to the entries of an existing object. Its bytes are kept, also those after its last entry.
 pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize) -> Result<Vec<u8>> {
     let corrupt = || Error::corrupt("the streamer info is not a list");
     let mut cursor = crate::wire::Cursor::new(old, displacement as u64);
@@ -67,16 +67,18 @@ pub fn append_infos(old: &[u8], infos: &[Arc<StreamerInfo>], displacement: usize
     cursor.string()?;
     let place = cursor.pos();
     let count = cursor.u32()? as usize + infos.len();
+    let entries_end = Classes::end_of_entries(old, displacement as u64)?;
     let end = frame.end.ok_or_else(corrupt)?;
-    let mut w = Writer::new(displacement + end);
+    let mut w = Writer::new(displacement + entries_end);
     for info in infos {
         let (pointer, _) = w.open_pointer("TStreamerInfo");
         encode_info(&mut w, info).within(|| format!("class {}", info.name))?;
         w.close(pointer)?;
         w.put(0_u8);
     }
-    let mut object = grow::copied(old.get(..end).ok_or_else(corrupt)?)?;
+    let mut object = grow::copied(old.get(..entries_end).ok_or_else(corrupt)?)?;
     object.try_extend(&w.into_bytes()?)?;
+    object.try_extend(old.get(entries_end..end).ok_or_else(corrupt)?)?;
     let bytes = (object.len() - 4) as u32 | 0x4000_0000;
     for (at, value) in [(0, bytes), (place, count as u32)] {
         let word = object.get_mut(at..at + 4).ok_or_else(corrupt)?;
@@ -441,7 +443,7 @@ fn encode_number(w: &mut Writer, kind: i32, value: &Value) -> Result<()> {
 mod tests {
     use super::super::object::SharedObject;
     use super::*;
-    use crate::streamer::{Classes, ObjectReader};
+    use crate::streamer::ObjectReader;
 
     fn object(class: &str, members: &[(&str, Value)]) -> Object {
         let members =
@@ -468,6 +470,22 @@ mod tests {
         for (got, want) in back.iter().zip(&infos) {
             assert_eq!(got, want);
         }
+    }
+
+    #[test]
+    fn infos_are_appended_to_the_entries_that_are_read() {
+        let first = with_dependencies(["TAttLine"]);
+        let mut added = with_dependencies(["TGraphAsymmErrors"]);
+        added.retain(|info| !first.contains(info));
+        let mut damaged = encode_infos(&first, 64).unwrap();
+        // The list goes on after its last entry.
+        damaged.extend([0xff; 40]);
+        let frame = (damaged.len() - 4) as u32 | 0x4000_0000;
+        damaged[..4].copy_from_slice(&frame.to_be_bytes());
+        let longer = append_infos(&damaged, &added, 64).unwrap();
+        let classes = Classes::parse(&longer, 64).unwrap();
+        assert!(classes.iter().eq(first.iter().chain(&added)));
+        assert!(longer.ends_with(&[0xff; 40]));
     }
 
     #[test]

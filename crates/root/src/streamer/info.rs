@@ -242,7 +242,7 @@ impl Classes {
     /// Parses the object of the streamer info's key: a `TList` of `TStreamerInfo`.
     pub fn parse(object: &[u8], origin: u64) -> Result<Self> {
         let mut reader = InfoReader { cursor: Cursor::new(object, origin), classes: HashMap::new() };
-        let (mut infos, mut unlike) = (reader.list()?, None);
+        let ((mut infos, _), mut unlike) = (reader.list()?, None);
         // Like ROOT, read the classes of trees by its own descriptions.
         for info in infos.iter_mut().filter(|info| super::special::is_of_trees(&info.name)) {
             if let Some(own) = super::builtin::classes().find(&info.name, info.version)
@@ -253,6 +253,13 @@ impl Classes {
             }
         }
         Ok(Self { unlike, ..Self::new(infos)? })
+    }
+
+    /// Returns where the last entry of the streamer info ends. The list itself may go on, if its number of entries is
+    /// damaged.
+    pub fn end_of_entries(object: &[u8], origin: u64) -> Result<usize> {
+        let (_, end) = InfoReader { cursor: Cursor::new(object, origin), classes: HashMap::new() }.list()?;
+        Ok(end)
     }
 
     /// Returns an error if the file describes a class of trees with other members than ROOT has in this version.
@@ -425,7 +432,8 @@ struct InfoReader<'a> {
 }
 
 impl InfoReader<'_> {
-    fn list(&mut self) -> Result<Vec<StreamerInfo>> {
+    /// Returns the infos, and where the last entry ends.
+    fn list(&mut self) -> Result<(Vec<StreamerInfo>, usize)> {
         let frame = self.cursor.frame()?;
         self.cursor.object_bits()?;
         self.cursor.string()?;
@@ -443,8 +451,9 @@ impl InfoReader<'_> {
             let options = self.cursor.u8()?;
             self.cursor.skip(usize::from(options))?;
         }
+        let end = self.cursor.pos();
         self.cursor.finish(frame)?;
-        Ok(infos)
+        Ok((infos, end))
     }
 
     /// Returns the class of the next object and its end; `None` for a null pointer.
