@@ -28,8 +28,10 @@ from servers import Server, serving
 import sapwood
 from sapwood.cli import main, storage
 from sapwood.errors import without_secrets
+from sapwood.storage import web
 from sapwood.storage.sources import options_of
 from sapwood.train import Dataset
+from sapwood.writing import output
 
 path, local, server = far_events.path, far_events.local, far_events.server
 
@@ -50,6 +52,37 @@ def test_secrets_are_for_the_server_that_was_named(server: Server, path: Path, l
         hidden = {"authorization", "cookie", "proxy-authorization", "x-api-key", "x-custom"}
         assert all(hidden <= set(heard) for heard in server.heard)
         assert not any(hidden & set(heard) for heard in other.heard)
+
+
+def test_secrets_of_updates_and_folders_are_for_the_server_that_was_named(server: Server, path: Path) -> None:
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install sapwood[remote])")
+    headers = {"Authorization": "Bearer x", "X-Api-Key": "x", "X-Amz-Security-Token": "x"}
+    page = b'<a href="events.root">events</a>'
+    with serving({"events.root": path.read_bytes(), "d/events.root": path.read_bytes(), "d/": page}) as other:
+        server.fault = lambda _n: f"redirect http://localhost:{other.server_address[1]}{server.asked}"
+        with pytest.raises(sapwood.StorageError, match=r"501.*kept as") as error:  # it takes no files
+            sapwood.update(server.url("events.root"), headers=headers).close()
+        Path(str(error.value).rpartition(" ")[2]).unlink()
+        assert [asked for asked, *_ in other.log] == ["/events.root"]
+        list(sapwood.iterate(server.url("d/*.root:t"), ["x1"], headers=headers))
+        assert "/d/" in [asked for asked, *_ in other.log]
+        hidden = {name.lower() for name in headers}
+        assert all(hidden <= set(heard) for heard in server.heard)
+        assert not any(hidden & set(heard) for heard in other.heard)
+
+
+def test_folders_and_files_without_end_are_not_fetched(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiohttp", reason="needs aiohttp (pip install sapwood[remote])")
+    server.files["d/"] = b"<a href='x.root'>" * 1000
+    with pytest.raises(sapwood.MissingFileError):
+        list(sapwood.iterate(server.url("d/*.txt:t")))
+    monkeypatch.setattr(web, "_LARGEST_PAGE", 10_000)
+    with pytest.raises(sapwood.StorageError, match="the page that lists the folder has more than 10000 bytes"):
+        list(sapwood.iterate(server.url("d/*.root:t")))
+    monkeypatch.setattr(output, "_WITHOUT_SIZE", 1000)
+    server.chunked = True
+    with pytest.raises(sapwood.StorageError, match="more than 1000 bytes arrive, and the server states no size"):
+        sapwood.update(server.url("events.root"))
 
 
 class Proxy(socketserver.ThreadingTCPServer):

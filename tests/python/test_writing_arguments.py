@@ -299,6 +299,8 @@ PLACES: list[Callable[[Any], Any]] = [
     lambda file: file.mkrntuple("t", {"x": "int32"}, description=LONE),
     lambda file: file.mkrntuple("t", {LONE: "int32"}),
     lambda file: file.mkrntuple("t", {"x": LONE}),
+    lambda file: file.mkrntuple("t", {"r": {LONE: "int8"}}),
+    lambda file: file.mkrntuple("t", {"r": "{a: int8}"}, classes={LONE: "A"}),
     lambda file: sapwood.recreate(io.BytesIO(), title=LONE),
 ]
 
@@ -309,6 +311,21 @@ def test_texts_with_lone_surrogates_are_refused(tmp_path: Path, write: Callable[
         with pytest.raises(ArgumentError, match=r"\\ud800"):
             write(file)
         assert file.keys() == []
+
+
+def test_an_added_field_with_lone_surrogates_is_refused(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file:
+        tree = file.mktree("t", {"x": "int8"})
+        with pytest.raises(ArgumentError, match=r"\\ud800"):
+            tree.add_fields({LONE: "int8"})
+        tree.extend({"x": [1]})
+    assert sapwood.open(f"{tmp_path}/a.root:t").keys() == ["x"]
+
+
+@pytest.mark.parametrize("version", [-1, 1 << 15, 1 << 40, 1.5, True, "1"])
+def test_versions_of_classes_are_those_that_root_has(tmp_path: Path, version: Any) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as file, pytest.raises(ArgumentError, match="from 0 to 32767"):
+        file.mkrntuple("n", {"r": "{a: int8}"}, classes={"r": ("A", version)})
 
 
 @pytest.mark.parametrize("name", [None, 1, b"x", ("a",)], ids=repr)

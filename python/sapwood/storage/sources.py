@@ -32,6 +32,7 @@ from sapwood.errors import (
     suggestion,
     warn_of_executors,
 )
+from sapwood.storage.web import web_options
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
@@ -831,7 +832,7 @@ def matching(pattern: str, options: Mapping[str, Any]) -> list[str]:
         with _errors_of_system(pattern):
             if scheme is not None and scheme[1].lower() == "s3" and _keys(options) is None and not _has_profile():
                 options = {"anon": True} | options
-            system, path = _system_of(pattern, options)
+            system, path = _system_of(pattern, options, lists=True)
             if getattr(system, "async_impl", False) and hasattr(system, "_glob"):
                 deadline = _far(options).deadline
                 listed = within(system, "_glob", _LISTING if deadline is None else deadline, path, detail=True)
@@ -883,7 +884,7 @@ def glob_of(pattern: str, list_folder: Callable[[str], list[tuple[str, bool]]]) 
     yield from walk("", pattern.split("/"))
 
 
-def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
+def _system_of(url: str, options: Mapping[str, Any], *, lists: bool = False) -> tuple[Foreign, str]:
     """Return the file system of `fsspec` for a URL, with the options that it may know, and the path there."""
     try:
         import fsspec  # pyright: ignore[reportMissingTypeStubs]
@@ -898,7 +899,7 @@ def _system_of(url: str, options: Mapping[str, Any]) -> tuple[Foreign, str]:
     theirs = {name: value for name, value in options.items() if name in own}
     if options.get("headers") and url.startswith(("http://", "https://")):
         theirs["headers"] = dict(options["headers"])
-    return fsspec.core.url_to_fs(url, **theirs)
+    return fsspec.core.url_to_fs(url, **web_options(url, theirs, lists=lists))
 
 
 def _in_system(system: Foreign, path: str, name: str, options: Mapping[str, Any], address: str | None = None) -> Found:

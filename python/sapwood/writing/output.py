@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from sapwood import _native
 from sapwood.compression import Compression, code_of
@@ -40,6 +40,7 @@ from sapwood.errors import (
 from sapwood.storage.locate import is_url
 from sapwood.storage.placing import forget, made_beside, put
 from sapwood.storage.sources import local_path, user_path
+from sapwood.storage.web import web_options
 
 try:
     import fcntl
@@ -107,6 +108,22 @@ class Settings:
         return found.bytes
 
 
+def _bounded(stored: str) -> Any:
+    """Return a callback of `fsspec` that ends a download with more bytes than are stored; 1 GiB if that is unknown."""
+    from fsspec.callbacks import Callback
+
+    most = int(stored) if stored.isdigit() else _WITHOUT_SIZE
+
+    class Bounded(Callback):
+        def call(self, hook_name: str | None = None, **_: object) -> None:
+            """Raise an error if too much has arrived."""
+            if self.value > most:
+                known = "the stored size" if stored.isdigit() else "and the server states no size"
+                raise OSError(f"more than {most} bytes arrive, {known}")
+
+    return Bounded()
+
+
 class RemoteTarget:
     """The target of a URL. Its errors have no cause: an error of another package may contain a token of the URL."""
 
@@ -117,7 +134,7 @@ class RemoteTarget:
             raise MissingPackageError(f"writing to {url} needs the package fsspec: pip install fsspec") from error
         self._url = url
         try:
-            self._system, self._place = url_to_fs(url, **options)
+            self._system, self._place = url_to_fs(url, **web_options(url, options))
         except ImportError as error:
             raise MissingPackageError(f"cannot write to {url}: {error}") from error
         except TypeError as error:
@@ -155,7 +172,7 @@ class RemoteTarget:
         self._fetched = self._version()
         try:
             try:
-                self._system.get_file(self._place, path)
+                self._system.get_file(self._place, path, callback=_bounded(self._fetched.get("size", "")))
             except NotImplementedError:
                 with self._system.open(self._place, "rb") as theirs, Path(path).open("wb") as mine:
                     shutil.copyfileobj(theirs, mine, _PIECE)
@@ -240,6 +257,8 @@ class RemoteTarget:
 
 _PIECE = 4 << 20
 """Number of bytes that are copied at once."""
+_WITHOUT_SIZE = 1 << 30
+"""Maximum number of bytes of a file whose size the server does not state."""
 _OF_VERSION = ("ETag", "LastModified", "Last-Modified", "mtime", "created", "generation", "size")
 """Names by which file systems of fsspec report the version of a file."""
 

@@ -31,10 +31,13 @@ from sapwood.errors import (
     first_line,
 )
 from sapwood.naming import NUMBERS
+from sapwood.show.units import is_count
 from sapwood.writing.columns import cast, check_rounding, number_name, to_column
 
 Shape = tuple[Any, ...]
 
+_LARGEST_VERSION = 32767
+"""Largest version of a class in ROOT (`Version_t`)."""
 _DIMENSION = re.compile(r"\s*(var|\d+)\s*\*")
 
 
@@ -121,10 +124,15 @@ def shape_of(kind: Type, name: str, classes: Mapping[str, str | tuple[str, int]]
 
     Raises
     ------
+    ArgumentError
+        A name has lone surrogates.
     UnsupportedError
         No C++ type can represent the type.
     """
-    return _native.shape_of(kind, name, versions_of(classes), nameless)
+    try:
+        return _native.shape_of(kind, name, versions_of(classes), nameless)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name!r}: {error.object!r} is not valid Unicode: {error.reason}") from None
 
 
 def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple[str, int]]:
@@ -133,11 +141,16 @@ def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple
     Raises
     ------
     ArgumentError
-        A name has a zero byte or lone surrogates.
+        A name has a zero byte or lone surrogates, or a version is not between 0 and 32767.
     """
-    for given in classes.values():
-        text = given if isinstance(given, str) else given[0]
+    for name, given in classes.items():
+        check_text("a key of `classes`", name)
+        text, version = (given, 1) if isinstance(given, str) else given
         check_text("the name of a class", text)
+        if not is_count(version) or not 0 <= version <= _LARGEST_VERSION:
+            raise ArgumentError(
+                f"the version of class {text!r} is a number from 0 to {_LARGEST_VERSION}, not {version!r}"
+            )
         if "\0" in text:
             raise ArgumentError(f"{text!r} is not a valid name of a class")
     return {name: (given, 1) if isinstance(given, str) else given for name, given in classes.items()}
