@@ -752,7 +752,13 @@ def test_a_tree_of_objects_is_read_while_its_file_is_updated(corpus: Path, tmp_p
         with pytest.raises(UnsupportedError, match="TObject of TLorentzVector cannot be written"):
             tree.extend({"x": [1]})
         tree.add_branches({"number": np.arange(2421)})
-        assert file["events"].keys()[-1] == "number"
+        file["events"].add_fields({"blank": "float32"})
+        tree = file["events"]
+        assert tree.keys()[-2:] == ["number", "blank"]
+        assert tree.num_baskets == tree.read()["muonp4"].num_baskets > 0
+        assert tree.compression == tree.read()["muonp4"].compression
+        with pytest.raises(UnsupportedError, match="TObject of TLorentzVector cannot be written"):
+            tree.compression = None
     assert "2421 entries" in repr(tree)
     with sapwood.open(copy) as file, uproot.open(copy) as other:
         for found in (file["events"], other["events"]):

@@ -139,7 +139,8 @@ class WritableTree(WritableTable):
                 known = self._plan.columns({name: column for name, column in columns.items() if name not in new})
                 if len({length_of(column) for column in (*known, *new.values())}) > 1:
                     raise ArgumentError("data for branches and for new ones have different lengths: nothing was added")
-                self._add_blank({name: type_of(column) for name, column in new.items()}, None)
+                types = {name: type_of(column) for name, column in new.items()}
+                self.add_branches(_blanks(types, self.num_entries))
             before = self.num_entries
             self.take(self._plan.columns(columns))
             if self._loses_index and self.num_entries > before:
@@ -182,13 +183,9 @@ class WritableTree(WritableTable):
         ArgumentError
             The tree has a branch of that name.
         """
-        self._add_blank({name: to_type(kind) for name, kind in types.items()}, types)
-
-    def _add_blank(self, types: Mapping[str, Type], branch_types: Mapping[str, object] | None) -> None:
-        shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in types.items()}
         with self._file.changing():
-            data = {name: Ready(blank(shape, self.num_entries)) for name, shape in shapes.items()}
-            self.add_branches(data, branch_types=branch_types)
+            blanks = _blanks({name: to_type(kind) for name, kind in types.items()}, self.num_entries)
+            self.add_branches(blanks, branch_types=types)
 
     def _numbers(self) -> list[Numbers]:
         return self._plan.numbers()
@@ -273,11 +270,40 @@ class FixedTree(WritableTable):
         """Add branches with data, as `WritableTree.add_branches` does."""
         self._add_branches(data, **choices)
 
+    def add_fields(self, types: Mapping[str, object]) -> None:
+        """Add branches by type, as `WritableTree.add_fields` does."""
+        with self._file.changing():
+            blanks = _blanks({name: to_type(kind) for name, kind in types.items()}, self.num_entries)
+            self.add_branches(blanks, branch_types=types)
+
+    @property
+    def num_baskets(self) -> int:
+        """Number of baskets of the branch with the most baskets."""
+        return max((branch.num_baskets for branch in self.read().branches), default=0)
+
+    @property
+    def compression(self) -> Compression | dict[str, Compression | None] | None:
+        """Codec and level of the branches: one for all, or by name if they differ."""
+        found = {branch.name: branch.compression for branch in self.read().branches}
+        first = next(iter(found.values()), None)
+        return first if all(one == first for one in found.values()) else found
+
+    @compression.setter
+    def compression(self, value: object) -> None:
+        del value
+        raise self._reason
+
     def finish(self) -> None:
         """Do nothing: no entries are buffered."""
 
     def flush(self) -> None:
         """Do nothing: no entries are buffered."""
+
+
+def _blanks(types: Mapping[str, Type], entries: int) -> dict[str, Ready]:
+    """Return columns of zeros, empty strings and empty lists."""
+    shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in types.items()}
+    return {name: Ready(blank(shape, entries)) for name, shape in shapes.items()}
 
 
 class WritableBranch:
