@@ -304,7 +304,7 @@ def merge_files(
     overwrite: bool = True,
     stamps: dict[str, list[object]] | None = None,
 ) -> Merged:
-    """Merge all files, or a part of them, one after the other. `stamps` gets the stamps of the files that were opened."""
+    """Merge all files, or a part of them, one after the other. `stamps` gets the stamps of opened files."""
     result = Merged(str(target))
     codec, begun = settings.compression, list[Input | Exception]()
     if isinstance(codec, EllipsisType):
