@@ -11,7 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -298,6 +300,41 @@ def test_parts_are_merged_again_if_they_or_their_inputs_were_replaced(
             os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
         entries = sum(sapwood.open(f"{path}:Events").num_entries for path in paths)
         assert merge(out, paths, jobs=len(paths), resume=True).trees["Events"] == entries
+
+
+@pytest.mark.parametrize("options", [{}, {"jobs": 2}, {"resume": True}], ids=["alone", "jobs", "resume"])
+@pytest.mark.parametrize("kind", ["ttree", "rntuple"])
+def test_each_input_is_opened_once(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:
+    files: dict[str, bytes] = {}
+    for place in range(4):
+        with sapwood.recreate(tmp_path / f"in{place}.root", format=kind) as file:
+            file["Events"] = {"x": np.arange(10) + place}
+            file["h"] = np.histogram([0.5], 2, (0, 1))
+        files[f"in{place}.root"] = (tmp_path / f"in{place}.root").read_bytes()
+
+    def opened() -> Counter[str]:
+        """Count the first requests of open files."""
+        return Counter(path[1:] for path, ranges, _ in server.log if ranges == [(0, 1 << 16)])
+
+    with serving(files) as server:
+        paths = [server.url(name) for name in files]
+        assert merge(tmp_path / "out.root", paths, **options).trees == {"Events": 40}
+        assert opened() == dict.fromkeys(files, 1)
+        # Bad files before the first good one, and parts that are there already.
+        server.log.clear()
+        server.files = {**files, "in0.root": b"no file of ROOT"}
+        done = merge(tmp_path / "out.root", paths, skip_bad=True, **options)
+        assert done.trees == {"Events": 30} and list(done.skipped) == paths[:1]
+        assert opened() == dict.fromkeys(files, 1)
+        if not options:
+            return
+        server.files = {**files, "in3.root": b"no file of ROOT"}
+        with pytest.raises(SapwoodError):
+            merge(tmp_path / "out.root", paths, jobs=4, resume=True)
+        server.log.clear()
+        server.files = files
+        assert merge(tmp_path / "out.root", paths, jobs=4, resume=True).trees == {"Events": 40}
+        assert opened() == dict.fromkeys(files, 1)
 
 
 def test_trees_are_written_again_where_asked(inputs: list[str], tmp_path: Path) -> None:

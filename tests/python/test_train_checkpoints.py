@@ -306,6 +306,32 @@ def test_reproducible_files_are_told_apart_by_their_time(folder: Path, tmp_path:
         train.run(Counts(), folder, checkpoint=state)
 
 
+@pytest.mark.parametrize("reproducible", [True, False])
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_replaced_file_of_the_same_size_and_time_is_refused(
+    folder: Path, tmp_path: Path, reproducible: bool, moved: bool
+) -> None:
+    state, path = tmp_path / "state", folder / "a0.root"
+    make(path, 0, reproducible=reproducible, compression=None)
+    os.utime(path, ns=(1, 1))
+    stopped(Counts(), folder, state)
+    size = path.stat().st_size
+    # Files that are not reproducible have their paths in them.
+    other = tmp_path / "date" / "a0.root" if moved else path
+    make(other, 1, reproducible=reproducible, compression=None)
+    os.utime(other, ns=(1, 1))
+    other.replace(path)
+    assert path.stat().st_size == size and path.stat().st_mtime_ns == 1
+    with pytest.raises(ArgumentError, match=r"\(file .*a0\.root differ\)"):
+        train.run(Counts(), folder, checkpoint=state)
+    # What was not replaced is read on, if its identifier tells that it is the same file.
+    make(path, 1, compression=None)
+    state.unlink()
+    before = stopped(Counts(), folder, state)
+    path.chmod(0o600)
+    assert train.run(Counts(), folder, checkpoint=state).resumed == before.entries
+
+
 def test_outputs_that_are_gone_are_an_error_at_once(folder: Path, tmp_path: Path) -> None:
     stopped(stream("x > 0"), folder, tmp_path / "state", output=tmp_path / "out")
     with pytest.raises(SapwoodError, match="does not exist: without this part"):

@@ -3,7 +3,7 @@
 use crate::lock;
 use crate::process::Owner;
 use crate::system;
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::{self, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,6 +24,8 @@ pub trait Sink: Send {
     fn check_kept(&self) -> io::Result<()> {
         Ok(())
     }
+    /// Removes the storage, if it is a file: it will never be complete.
+    fn discard(&mut self) {}
 }
 
 /// A local file, locked against other sinks if the file system has locks.
@@ -194,6 +196,13 @@ impl Sink for FileSink {
             Err(error) => Err(error),
         }
     }
+    fn discard(&mut self) {
+        // Not the file of the process that this one was forked from, and not one that another program put there.
+        if self.regular && self.owner.is_here() && self.check_kept().is_ok() {
+            // After an error it is removed when it is closed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// A sink in memory, for tests. Its clones share the bytes.
@@ -342,6 +351,11 @@ mod tests {
         sink.write_at(0, &[b"abcd"]).unwrap();
         sink.finish(2).unwrap();
         sink.finish(2).unwrap();
+        sink.discard();
+        assert!(!path.exists());
+        std::fs::write(&path, b"of another program").unwrap();
+        sink.discard();
+        assert!(path.exists());
         drop(sink);
         std::fs::remove_file(&path).unwrap();
     }

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -30,7 +30,13 @@ def opened(path: str | os.PathLike[str], mode: Literal["rb", "ab"] = "rb") -> Bi
     return open(path, mode, opener=lambda name, flags: os.open(name, flags | more, 0o666))
 
 
-def made_beside(target: str | os.PathLike[str], *, mode: int | None = None, suffix: str | None = None) -> Path:
+def made_beside(
+    target: str | os.PathLike[str],
+    *,
+    mode: int | None = None,
+    suffix: str | None = None,
+    note: Callable[[Path], object] | None = None,
+) -> Path:
     """Create an empty file beside a path, to be moved there by `put`; return its path.
 
     Other users cannot guess its name, and it is never a file or link that was there before.
@@ -44,6 +50,8 @@ def made_beside(target: str | os.PathLike[str], *, mode: int | None = None, suff
         until `put` gives it the mode of that file.
     suffix
         If given, the file is hidden and its name ends like this. By default the name ends with ``.partial``.
+    note
+        Called with the path before the file is created.
     """
     target = Path(target)
     if mode is None:
@@ -51,6 +59,8 @@ def made_beside(target: str | os.PathLike[str], *, mode: int | None = None, suff
     number = secrets.token_hex(8)
     name = f"{target.name}.{number}{PARTIAL}" if suffix is None else f".{target.stem}.{number}{suffix}"
     beside = target.with_name(name)
+    if note is not None:
+        note(beside)
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, mode))
     return beside
 

@@ -226,12 +226,6 @@ create.defaults = recreate.defaults = {  # pyright: ignore[reportFunctionMemberA
 class WritableFile(OutputFile):
     """A file being written. Its objects are reached through `root_directory`."""
 
-    @classmethod
-    def of(cls, output: OutputFile) -> WritableFile:
-        """Take over an output. Only the new file closes it afterwards."""
-        name = output.table_format
-        return cls(*output.give_up(), name, index=output.index, checksums=output.checksums)
-
     @property
     def root_directory(self) -> WritableDirectory:
         """The top directory."""

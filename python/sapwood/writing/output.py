@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
@@ -292,9 +293,34 @@ def _drop(
 
 def _abandon(native: _native.Output, beside: str) -> None:
     """Remove a file that was written beside its path."""
-    native.abandon()
-    Path(beside).unlink(missing_ok=True)
-    _unlock_replaced(beside)
+    try:
+        native.abandon()
+    finally:
+        _remove(beside)
+        _unlock_replaced(beside)
+
+
+def _remove(beside: str) -> None:
+    """Remove a temporary file. One that cannot be removed is a warning, which does not hide an earlier error."""
+    try:
+        Path(beside).unlink(missing_ok=True)
+    except OSError as error:
+        text = f"the temporary file {beside} cannot be removed: {os.strerror(error.errno or 0)}"
+        warnings.warn(text, SapwoodWarning, stacklevel=stacklevel())
+    _UNFINISHED.pop(beside, None)
+
+
+_UNFINISHED: dict[str, int] = {}
+"""The temporary paths that are to be moved or removed, and the process that does so."""
+
+
+@atexit.register
+def _remove_unfinished() -> None:
+    """Remove what is left if an interrupt came between two steps."""
+    for path, process in list(_UNFINISHED.items()):
+        if process == os.getpid():
+            with contextlib.suppress(OSError):
+                Path(path).unlink(missing_ok=True)
 
 
 def _finish(
@@ -304,28 +330,58 @@ def _finish(
     if os.getpid() != process:
         return
     try:
-        _place(native, path, beside, remote)
+        # Errors of the storage name a complete file that is kept.
+        with _absent_after(beside):
+            native.close()
+            if beside is not None and remote is None:
+                _flush(str(path), beside)
+        if beside is not None:
+            with _absent_after(beside, but=StorageError):
+                if remote is not None:
+                    remote.send(beside)
+                else:
+                    _move(beside, str(path))
+            _UNFINISHED.pop(beside, None)
+        if remote is None and beside is not None:
+            forget(str(path))
     finally:
         _unlock_replaced(beside)
 
 
-def _place(native: _native.Output, path: str | None, beside: str | None, remote: RemoteTarget | None) -> None:
-    with _absent_after(BaseException, beside):
-        native.close()
-    with _absent_after((KeyboardInterrupt, SystemExit), beside):
-        if beside is not None and remote is not None:
-            remote.send(beside)
-        elif beside is not None and path is not None:
-            try:
-                with Path(beside).open("rb") as file:
-                    os.fsync(file.fileno())
-                if beside in _NEW:
-                    _place_new(beside, path)
-                else:
-                    put(Path(beside), path)
-            except OSError as error:
-                raise storage_error(path, error) from error
-            forget(path)
+def _flush(path: str, beside: str) -> None:
+    """Write a complete file to the disk before it is moved to its path.
+
+    Raises
+    ------
+    StorageError
+        The storage is full or failed.
+    """
+    try:
+        with Path(beside).open("rb") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def _move(beside: str, path: str) -> None:
+    """Move a complete file to its path.
+
+    Raises
+    ------
+    StorageError
+        It cannot be moved. The message names the file.
+    """
+    try:
+        if beside in _NEW:
+            _place_new(beside, path)
+        else:
+            put(Path(beside), path)
+    except TargetTakenError:
+        raise
+    except OSError as error:
+        failed = storage_error(path, error)
+        kept = f"; the new file is complete: {beside}" if os.path.lexists(beside) else ""
+        raise type(failed)(f"{failed}{kept}") from error
 
 
 _NEW: set[str] = set()
@@ -355,7 +411,7 @@ def _place_new(beside: str, path: str) -> None:
             Path(beside).replace(path)
             return
     else:
-        Path(beside).unlink()
+        _remove(beside)
         return
     why = "another program created it in the meantime"
     taken = TargetTakenError(f"{path} already exists: {why}; the new file is {beside}")
@@ -411,10 +467,13 @@ class OutputFile:
         """Whether this process writes it beside its path, and moves it there when it is closed."""
         return self._beside is not None and self._process == os.getpid()
 
-    def give_up(self) -> tuple[_native.Output, str | None, str | None, RemoteTarget | None]:
-        """Hand the file over to another owner; return the arguments it was made with."""
-        self._finalizer.detach()
-        return self.native, self._file_path, self._beside, self._remote
+    @classmethod
+    def of(cls, output: OutputFile) -> Self:
+        """Take over an output. Only the new file closes it afterwards."""
+        arguments = output.native, output._file_path, output._beside, output._remote, output.table_format
+        new = cls(*arguments, index=output.index, checksums=output.checksums)
+        output._finalizer.detach()
+        return new
 
     @property
     def compression(self) -> Compression | None:
@@ -448,6 +507,17 @@ class OutputFile:
         with self._changing if os.getpid() == self._process else contextlib.nullcontext():
             yield
 
+    @contextlib.contextmanager
+    def _absent_after_interrupts(self) -> Generator[None]:
+        """Remove the temporary file if an interrupt comes between two steps."""
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, Exception) and self._beside is not None and os.getpid() == self._process:
+                _remove(self._beside)
+                _unlock_replaced(self._beside)
+            raise
+
     def read(self) -> ReadOnlyDirectory:
         """Open the file as of its last commit.
 
@@ -477,7 +547,7 @@ class OutputFile:
         StorageError
             The storage is full or failed. The message states how many entries are safe.
         """
-        with self.changing():
+        with self.changing(), self._absent_after_interrupts():
             if self._finalizer.detach() is not None:
                 _finish(self.native, self._file_path, self._beside, self._remote, self._process)
 
@@ -491,7 +561,7 @@ class OutputFile:
         StorageError
             What was written could not be undone. The message states what is in the file.
         """
-        with self.changing():
+        with self.changing(), self._absent_after_interrupts():
             if self._finalizer.detach() is None or os.getpid() != self._process:
                 return
             if self._beside is not None:
@@ -603,35 +673,38 @@ def make(target: Foreign, settings: Settings, options: Mapping[str, object], *, 
             raise FileExistsError(f"{path} already exists")
         path = os.path.realpath(path)  # a link stays one
         with storage_errors(path):
-            target = beside = str(made_beside(path))
-        if overwrite:
-            with _absent_after(BaseException, beside):
-                _lock_replaced(path, beside)
-        else:
-            _NEW.add(beside)
+            target = beside = str(made_beside(path, note=lambda made: _UNFINISHED.update({str(made): os.getpid()})))
     try:
-        with _absent_after(BaseException, beside), storage_errors(str(path or "")):
-            native = _native.Output(
-                target,
-                # Without the folder, so that the bytes do not depend on it.
-                os.fsencode(name.name if settings.reproducible else name).decode(errors="replace"),
-                overwrite or beside is not None,
-                settings.title,
-                code,
-                settings.identity(),
-                0 if settings.reproducible else time.localtime().tm_gmtoff,
-                (1 << 22) | (1 << 17) if settings.reproducible else None,
-                commit_bytes,
-                beside is not None,
+        with _absent_after(beside):
+            if remote is None and path is not None and beside is not None:
+                if overwrite:
+                    _lock_replaced(path, beside)
+                else:
+                    _NEW.add(beside)
+            with storage_errors(str(path or "")):
+                native = _native.Output(
+                    target,
+                    # Without the folder, so that the bytes do not depend on it.
+                    os.fsencode(name.name if settings.reproducible else name).decode(errors="replace"),
+                    overwrite or beside is not None,
+                    settings.title,
+                    code,
+                    settings.identity(),
+                    0 if settings.reproducible else time.localtime().tm_gmtoff,
+                    (1 << 22) | (1 << 17) if settings.reproducible else None,
+                    commit_bytes,
+                    beside is not None,
+                )
+            if path is not None and beside is None:
+                forget(path)
+            if settings.checksums and path is not None:
+                native.keep_checksums()
+            return OutputFile(
+                native, path, beside, remote, table_format, index=settings.index, checksums=settings.checksums
             )
     except BaseException:
         _unlock_replaced(beside)
         raise
-    if path is not None and beside is None:
-        forget(path)
-    if settings.checksums and path is not None:
-        native.keep_checksums()
-    return OutputFile(native, path, beside, remote, table_format, index=settings.index, checksums=settings.checksums)
 
 
 def check_target(path: str, *, regular: bool) -> None:
@@ -714,14 +787,16 @@ def replacing(path: str | os.PathLike[str]) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _absent_after(kind: type[BaseException] | tuple[type[BaseException], ...], path: str | None) -> Generator[None]:
-    """Remove a file, if there is one, after an exception of some kinds."""
+def _absent_after(path: str | None, but: type[Exception] | tuple[()] = ()) -> Generator[None]:
+    """Remove a temporary file, if there is one, after an exception, `but` not after one that names it."""
     try:
         yield
-    except kind:
+    except but:
+        _UNFINISHED.pop(str(path), None)
+        raise
+    except BaseException:
         if path is not None:
-            with contextlib.suppress(OSError):  # the earlier error has more details
-                Path(path).unlink(missing_ok=True)
+            _remove(path)
         raise
 
 

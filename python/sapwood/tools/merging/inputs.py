@@ -11,10 +11,10 @@ import sapwood
 from sapwood import _native
 from sapwood.compression import Compression
 from sapwood.errors import ArgumentError, CorruptError, MissingFileError, SapwoodError
+from sapwood.files.file import ReadOnlyFile
 from sapwood.files.kinds import TREES, check_root
-from sapwood.storage import checksums
 from sapwood.storage.locate import matches
-from sapwood.storage.sources import at_rest, source_of, user_path
+from sapwood.storage.sources import at_rest, user_path
 from sapwood.storage.texts import read_text
 from sapwood.threads import start_thread
 from sapwood.tools.merging.settings import Settings
@@ -66,11 +66,8 @@ class Input:
     def __init__(self, path: str, settings: Settings, ahead: Iterable[str] = ()) -> None:
         """Open the file; read the trees with the names `ahead`."""
         self.path = path
-        self._settings = settings
-        self._file: Foreign = None
-        found = source_of(path, settings.options)
-        self.native = check_root(at_rest(found.open), path)
-        checksums.attach(self.native, found, settings.options)
+        self._opened = at_rest(lambda: ReadOnlyFile(path, **settings.options))
+        self.native = check_root(self._opened.native, path)
         self.directory = top_of(path, self.native)
         self.trees: dict[int, _native.Tree] = {}
         names = frozenset(ahead)
@@ -89,15 +86,15 @@ class Input:
     @property
     def file(self) -> Foreign:
         """The file as `sapwood.open` returns it; used to decode tables."""
-        if self._file is None:
-            self._file = open_file(self.path, self._settings)
-        return self._file
+        return self._opened.root_directory
+
+    def stamp(self) -> list[object]:
+        """Return what changes if the file of a URL is replaced: its UUID, size, and version on the server."""
+        return [self._opened.hex_uuid, self._opened.size, self.native.stored_version()]
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-        self.native.close()
+        self._opened.close()
 
 
 def top_of(path: str, native: _native.File) -> _native.Directory:
@@ -115,22 +112,27 @@ def top_of(path: str, native: _native.File) -> _native.Directory:
 
 
 def opened_ahead(
-    paths: Sequence[str], settings: Settings, trees: Callable[[], Iterable[str]]
+    paths: Sequence[str],
+    settings: Settings,
+    trees: Callable[[], Iterable[str]],
+    begun: Iterable[Input | Exception] = (),
 ) -> Generator[tuple[str, Callable[[], Input]]]:
     """Yield each path, and a function that returns the open file or raises the error of opening it.
 
-    A second thread opens the file after the yielded one, and reads the trees that `trees` names.
+    A second thread opens the file after the yielded one, and reads the trees that `trees` names. `begun` has the first
+    files, or their errors, as far as they were opened already; they are closed at the end.
     """
     import queue
     import threading
 
     orders: queue.SimpleQueue[tuple[str, tuple[str, ...]] | None] = queue.SimpleQueue()
     done: queue.SimpleQueue[Input | Exception] = queue.SimpleQueue()
+    known = iter(begun)
 
     def work() -> None:
         for path, ahead in iter(orders.get, None):
             try:
-                done.put(Input(path, settings, ahead))
+                done.put(next(known, None) or Input(path, settings, ahead))
             except Exception as error:  # noqa: BLE001 - raised where the file is merged
                 done.put(error)
 
@@ -153,19 +155,24 @@ def opened_ahead(
     finally:
         orders.put(None)
         thread.join()
+        for found in known:
+            done.put(found)
         while not done.empty():
             found = done.get()
             if isinstance(found, Input):
                 found.close()
 
 
-def first_codec(paths: Sequence[str], settings: Settings) -> Compression | None:
-    """Return the compression setting of the first readable file."""
+def first_opened(paths: Sequence[str], settings: Settings) -> list[Input | Exception]:
+    """Open the first readable file; return it after the errors of those before it."""
+    begun: list[Input | Exception] = []
     for path in paths:
         try:
-            with contextlib.closing(Input(path, settings)) as file:
-                return file.compression
-        except (SapwoodError, OSError):
+            begun.append(Input(path, settings))
+        except (SapwoodError, OSError) as error:
             if not settings.skip_bad:
                 raise
-    return None
+            begun.append(error)
+        else:
+            break
+    return begun

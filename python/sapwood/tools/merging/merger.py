@@ -24,7 +24,7 @@ from sapwood.errors import (
     one_line,
 )
 from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
-from sapwood.tools.merging.inputs import Input, first_codec, opened_ahead
+from sapwood.tools.merging.inputs import Input, first_opened, opened_ahead
 from sapwood.tools.merging.objects import Item, is_filled, is_joined, objects_of
 from sapwood.tools.merging.report import Merged
 from sapwood.tools.merging.rewriting import Reclustered, Union, unions_of
@@ -302,22 +302,26 @@ def merge_files(
     *,
     part: bool = False,
     overwrite: bool = True,
+    stamps: dict[str, list[object]] | None = None,
 ) -> Merged:
-    """Merge all files, or a part of them, one after the other."""
+    """Merge all files, or a part of them, one after the other. `stamps` gets the stamps of opened files."""
     result = Merged(str(target))
-    codec = settings.compression
+    codec, begun = settings.compression, list[Input | Exception]()
     if isinstance(codec, EllipsisType):
-        codec = first_codec(paths, settings)
+        begun = first_opened(paths, settings)
+        codec = begun[-1].compression if isinstance(begun[-1], Input) else None
     how = OutputSettings(codec, "", uuid.uuid1, None, True, False, False, "ttree")
     merger = Merger(make(target, how, {}, overwrite=overwrite), settings, result)
     try:
         if settings.union:
             merger.unions = unions_of(paths, settings)
-        with contextlib.closing(opened_ahead(paths, settings, lambda: merger.trees)) as inputs:
+        with contextlib.closing(opened_ahead(paths, settings, lambda: merger.trees, begun)) as inputs:
             for place, (path, opened) in enumerate(inputs):
                 tell(place, len(paths), path)
                 try:
                     with contextlib.closing(opened()) as file:
+                        if stamps is not None:
+                            stamps[path] = file.stamp()
                         merger.add(file)
                 except (SapwoodError, OSError) as error:
                     if not settings.skip_bad or isinstance(error, HalfAddedError):

@@ -10,11 +10,10 @@ import signal
 import stat
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from sapwood.errors import ArgumentError, SapwoodError, StorageError
-from sapwood.files.file import ReadOnlyFile
 from sapwood.storage.locate import is_url
+from sapwood.tools.merging.inputs import Input
 from sapwood.tools.merging.merger import merge_files
 from sapwood.tools.merging.report import Merged
 from sapwood.tools.merging.settings import Settings
@@ -155,39 +154,47 @@ def _interrupts_blocked() -> Generator[None]:
 def _part(target: Path, paths: Sequence[str], settings: Settings) -> Merged:
     """Merge a group of files, unless its part exists already."""
     record = target.with_suffix(".json")
-    stamp = hashlib.sha256(repr((settings, [_stamp(path, settings.options) for path in paths])).encode()).hexdigest()
     # A run that was killed can leave a record that ends anywhere.
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
         known = json.loads(record.read_text("utf-8"))
-        if known["stamp"] == stamp and known["part"] == _state(target):
+        if known["part"] == _state(target) and known["stamp"] == _stamp(settings, paths, _seen(paths, settings)):
             return Merged(**known["merged"])
     record.unlink(missing_ok=True)
+    before = _seen([path for path in paths if not is_url(path)], settings)
+    seen: dict[str, list[object]] = {}
     try:
-        result = merge_files(target, paths, settings, lambda *_: None, part=True)
+        result = merge_files(target, paths, settings, lambda *_: None, part=True, stamps=seen)
     except ArgumentError as error:
         if not settings.skip_bad or "none of the" not in str(error):
             raise
         return Merged(str(target), skipped=dict.fromkeys(paths, str(error)))
     with target.open("rb") as part:
         os.fsync(part.fileno())
+    stamp = _stamp(settings, paths, seen | before)
     known = {"stamp": stamp, "part": _state(target), "merged": result.described()}
     record.write_text(json.dumps(known), "utf-8")
     return result
 
 
-def _state(path: str | Path) -> list[int]:
+def _state(path: str | Path) -> list[object]:
     """Return size, number and times of a file. Programs cannot set the last time."""
     about = Path(path).stat()
     return [about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns]
 
 
-def _stamp(path: str, options: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what changes if a file is replaced: its state, or for URLs its UUID, size and version on the server."""
-    try:
-        if not is_url(path):
-            return path, _state(path)
-        with ReadOnlyFile(path, **options) as file:
-            return path, file.hex_uuid, file.size, file.native.stored_version()
-    except (OSError, SapwoodError):
-        # Merging reports why it cannot be read.
-        return path, None
+def _seen(paths: Sequence[str], settings: Settings) -> dict[str, list[object]]:
+    """Return what changes if a file is replaced: its state, or for URLs its stamp, which opens them."""
+    seen: dict[str, list[object]] = {}
+    for path in paths:
+        with contextlib.suppress(OSError, SapwoodError):  # merging reports why it cannot be read
+            if is_url(path):
+                with contextlib.closing(Input(path, settings)) as file:
+                    seen[path] = file.stamp()
+            else:
+                seen[path] = _state(path)
+    return seen
+
+
+def _stamp(settings: Settings, paths: Sequence[str], seen: Mapping[str, list[object]]) -> str:
+    """Return a digest of the settings and inputs of a part."""
+    return hashlib.sha256(repr((settings, [(path, seen.get(path)) for path in paths])).encode()).hexdigest()

@@ -145,6 +145,16 @@ class Source(Discreet):
             return None, None
         return found.st_size, found.st_mtime_ns
 
+    def touched(self) -> int | None:
+        """Return when the content or description of a local file was changed last, in nanoseconds; else None.
+
+        Programs cannot set this time, except on Windows, where it is the time of the creation.
+        """
+        try:
+            return os.stat(self.path).st_ctime_ns  # noqa: PTH116 - as above
+        except (OSError, ValueError):
+            return None
+
 
 @dataclass(frozen=True)
 class Friend:

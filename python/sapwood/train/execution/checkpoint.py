@@ -21,7 +21,7 @@ from sapwood.train.execution.pickling import dump, loads
 from sapwood.train.execution.signing import SIZE, is_signed, key_path, signature
 from sapwood.train.task.tasks import described, task_name
 
-_VERSION = 7
+_VERSION = 8
 _MAGIC = b"sapwood checkpoint\n"
 BEGIN = len(_MAGIC) + SIZE
 """Offset of the pickle, which follows the name of the format and the signature."""

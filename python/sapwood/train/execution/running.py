@@ -270,14 +270,17 @@ class RunningTrain:
     def _note(self, infos: dict[Source, TreeInfo]) -> None:
         """Note the identity of files; a run does not resume with files that have changed."""
         for source, info in infos.items():
-            self.seen[source] = _Seen(info.uuid, info.size, info.modified, info.entries)
+            known = self.seen.get(source)
+            touched = source.touched() if known is None and self.checkpoint is not None else known and known.touched
+            self.seen[source] = _Seen(info.uuid, info.size, info.modified, touched, info.entries)
         self._refuse([source for source in infos if _named(source) in self.before and not self._same(source)])
 
     def _same(self, source: Source) -> bool:
         """Return whether a file is unchanged since an earlier run processed it."""
         before, now, stat = self.before[_named(source)], self.seen.get(source), source.stat()
-        if stat[0] is not None and stat != (before.size, before.modified):
-            # A copy of the same file has another time. Reproducible files have the UUID zero, which identifies nothing.
+        if stat[0] is not None and (*stat, source.touched()) != (before.size, before.modified, before.touched):
+            # A copy of the same file has other times. Reproducible files have the UUID zero, which identifies nothing,
+            # and another one of the same size may have the same time, which programs can set.
             if stat[0] != before.size or not before.uuid.strip("0-"):
                 return False
             try:
@@ -636,11 +639,12 @@ def _named(source: Source) -> Source:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Identity and number of entries of a file that was opened (see `TreeInfo`)."""
+    """Identity and number of entries of a file that was opened (see `TreeInfo` and `Source.touched`)."""
 
     uuid: str
     size: int | None
     modified: int | None
+    touched: int | None
     entries: int
 
 

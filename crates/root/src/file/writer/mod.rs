@@ -605,12 +605,14 @@ impl FileWriter {
     pub fn release_record(&mut self, record: (u64, u64)) {
         self.released.insert(record);
     }
-    /// Describes what the file keeps of a table after an error that ended its writing.
-    pub fn kept(&self, table: &str, written: u64, lost: u64) -> String {
+    /// Describes what the file keeps of a table after an error that ended its writing. A new file that keeps nothing is
+    /// removed.
+    pub fn kept(&mut self, table: &str, written: u64, lost: u64) -> String {
         if self.options.atomic {
             let kept = if self.opened > 0 {
                 "the changes were discarded, and the file is as it was before them"
             } else {
+                self.sink.discard();
                 "the file was discarded, and the file at its path did not change"
             };
             return format!("0 entries of {table} are safe: {kept}");

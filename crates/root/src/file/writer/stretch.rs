@@ -28,12 +28,16 @@ impl FileWriter {
             None => Stretch { start: self.end, end: self.end, limit: None },
         }
     }
-    /// Writes parts unchanged at the end of a stretch. They belong to the file only after it accepts the stretch, so
-    /// that the rest of a failed write is overwritten.
+    /// Writes whole records unchanged at the end of a stretch. They belong to the file only after it accepts the stretch,
+    /// so that the rest of a failed write is overwritten. The rest of a free segment is marked first, as when a record is
+    /// allocated.
     pub fn append(&mut self, stretch: &mut Stretch, parts: &[&[u8]]) -> Result<()> {
         let end = stretch.end + parts.iter().map(|part| part.len() as u64).sum::<u64>();
         if stretch.limit.is_some_and(|limit| end + 8 > limit) {
             return Err(Error::limit("records are larger than planned"));
+        }
+        if let Some(limit) = stretch.limit {
+            self.mark_free(end, limit)?;
         }
         self.put(stretch.end, parts)?;
         stretch.end = end;
@@ -69,7 +73,6 @@ impl FileWriter {
             self.put(end, &parts)?;
         }
         if let Some(limit) = stretch.limit {
-            // The rest is free again once it is marked.
             self.released.insert((stretch.end, limit));
         }
         self.uncommitted = written;

@@ -401,9 +401,14 @@ fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
                 }
             }
         }
+        // Text that codecs cannot make short leaves a long free segment.
+        let long: String = (0..1000_u32).map(|i| char::from(33 + (i * i * 7919 / 13 % 89) as u8)).collect();
+        file.write_object(0, "long", "", &text_object(&long)).unwrap();
         file.commit().unwrap();
-        file.delete(0, "other", None).unwrap();
-        file.commit().unwrap();
+        for name in ["other", "long"] {
+            file.delete(0, name, None).unwrap();
+            file.commit().unwrap();
+        }
         drop(file);
         walk(&sink);
         let before = sink.bytes().clone();
@@ -415,8 +420,23 @@ fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
             let killed = Box::new(Failing { sink: sink.clone(), left, once: false });
             let mut file = FileWriter::update(&source, killed, None, Options::default(), &held).unwrap();
             let mut change = || {
+                let table = file.reserve(0, "Bytes", "table", "")?;
+                let mut stretch = file.begin_stretch(250);
+                assert!(stretch.start < file.opened);
+                for _ in 0..2 {
+                    let key = file.blob_key(stretch.end, 50)?;
+                    file.append(&mut stretch, &[&key, &[1; 50]])?;
+                }
+                file.accept(&stretch, table, 0)?;
                 for directory in [0, e, d] {
                     file.write_object(directory, "new", "", &text_object(&"y".repeat(90)))?;
+                    file.describe(StreamerInfo {
+                        name: format!("Mine{directory}").into(),
+                        title: String::new(),
+                        version: 1,
+                        checksum: 1,
+                        elements: Vec::new(),
+                    })?;
                     file.commit()?;
                     file.delete(directory, "gone", None)?;
                 }
@@ -427,6 +447,8 @@ fn a_file_whose_writer_was_killed_at_any_write_can_be_updated() {
             }
             drop(file);
             states += 1;
+            let names = walk(&sink);
+            assert!(names.iter().any(|one| one == "kept"), "killed after {left} writes: {names:?}");
             let source = open(&sink);
             let sink = Box::new(sink.clone());
             let again = FileWriter::update(&source, sink.clone(), None, Options::default(), &held);

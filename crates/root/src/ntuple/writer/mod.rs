@@ -560,7 +560,7 @@ impl NTupleWriter {
     }
 
     /// Drops buffered entries after an unrecoverable error, and returns an error that states which entries are safe.
-    fn fail(&mut self, file: &FileWriter, error: &Error) -> Error {
+    fn fail(&mut self, file: &mut FileWriter, error: &Error) -> Error {
         let (written, lost) = (self.safe, self.entries() - self.safe);
         self.failed = Some(error.message().to_owned());
         self.waiting = 0;
