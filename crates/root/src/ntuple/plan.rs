@@ -75,11 +75,16 @@ impl FieldReader for FieldColumns {
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         Ok(Box::new(self.plan_entries(of_format(table)?, start, stop)?))
     }
-    fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+    fn finish(
+        &self,
+        entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column> {
         let structure = self.structure.clone()?;
         let length = usize::try_from(entries)
             .map_err(|_| Error::limit(format!("{entries} entries are too many for memory")))?;
-        Assembly { take, programs: self.programs.as_deref() }.column(&structure, length)
+        Assembly { take, room, programs: self.programs.as_deref() }.column(&structure, length)
     }
 }
 
