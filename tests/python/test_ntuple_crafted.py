@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.files.ntuple import RNTuple
 from sapwood.table.query import Query
 from sapwood.tools import merge
 from sapwood.tools.checking import check
 from sapwood.tools.recovering import recover
+from sapwood.tools.statistics import statistics_of
 
 pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
@@ -298,6 +301,65 @@ def test_a_damaged_page_list_is_read_once_for_all_fields(tmp_path: Path) -> None
         assert file.file.counters()["read_calls"] - before < 5
 
 
+def test_fields_that_show_one_column_are_read_once_for_their_statistics(tmp_path: Path) -> None:
+    fields, clusters = 20, 30
+    crafted = Crafted(
+        [make_field(0, LEAF, "x", "std::int32_t")]
+        + [make_field(1 + i, LEAF, f"p{i}", ["std::int32_t", "std::int64_t"][i % 2], source=0) for i in range(fields)],
+        [make_column(INT32, 32, 0)],
+        [(1, [(i, [integers(i)])]) for i in range(clusters)],
+        aliases=[(0, 1 + i) for i in range(fields)],
+    )
+    write(tmp_path / "a.root", crafted)
+    for index in (False, True):
+        before = sapwood.counters()["baskets"]
+        found, _ = statistics_of(str(tmp_path / "a.root"), index=index)
+        assert sapwood.counters()["baskets"] - before == 2 * clusters
+        assert {(one.low, one.high, one.count, one.pages) for one in found} == {(0, clusters - 1, clusters, clusters)}
+        assert [one.path for one in found] == ["x", *(f"p{i}" for i in range(fields))]
+
+
+def test_good_fields_beside_a_bad_one_are_checked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = 100
+    crafted = Crafted(
+        [make_field(i, LEAF, f"x{i}", "std::string" if i == 70 else "std::int32_t") for i in range(fields)],
+        [make_column(INT32, 32, i) for i in range(70)]
+        + [make_column(INDEX64, 64, 70), make_column(0x02, 8, 70)]
+        + [make_column(INT32, 32, i) for i in range(71, fields)],
+        [(2, [(0, [integers(1, 2)])] * 70 + [(0, [ends(3, 2)]), (0, [(3, b"abc")])] + [(0, [integers(1, 2)])] * 29)],
+    )
+    write(tmp_path / "a.root", crafted)
+    reads, read = 0, RNTuple.arrays
+
+    def arrays(*given: Any, **more: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return read(*given, **more)
+
+    monkeypatch.setattr(RNTuple, "arrays", arrays)
+    found = [(one.code, one.path) for one in check(str(tmp_path / "a.root"), deep=True) if one.severity == "error"]
+    assert found == [("ntuple-values", "n;1: x70")]
+    assert reads < 20
+
+
+@pytest.mark.parametrize("last", [3, 2])
+def test_fields_that_show_one_column_are_checked_once_if_it_is_good(tmp_path: Path, last: int) -> None:
+    crafted = Crafted(
+        [make_field(0, LEAF, "x", "std::string")]
+        + [make_field(1 + i, LEAF, f"p{i}", "std::string", source=0) for i in range(5)],
+        [make_column(INDEX64, 64, 0), make_column(0x02, 8, 0)],
+        [(2, [(0, [ends(3, last)]), (0, [(3, b"abc")])])],
+        aliases=[(column, 1 + i) for i in range(5) for column in (0, 1)],
+    )
+    write(tmp_path / "a.root", crafted)
+    before = sapwood.counters()["baskets"]
+    found = [one.path for one in check(str(tmp_path / "a.root"), deep=True) if one.severity == "error"]
+    if last == 3:
+        assert not found and sapwood.counters()["baskets"] - before == 2
+    else:
+        assert found == ["n;1: x", *(f"n;1: p{i}" for i in range(5))]
+
+
 def test_steps_are_measured_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fields, claimed = 1000, (2**31 - 1, bytes(8))
     crafted = Crafted(
@@ -307,14 +369,14 @@ def test_steps_are_measured_within_bounds(tmp_path: Path, monkeypatch: pytest.Mo
         merge_pages=True,
     )
     write(tmp_path / "a.root", crafted)
-    calls, measured = 0, Query.bytes_between
+    ranges, measured = 0, Query.bytes_in
 
-    def bytes_between(query: Query, start: int, stop: int) -> float:
-        nonlocal calls
-        calls += 1
-        return measured(query, start, stop)
+    def bytes_in(query: Query, given: Sequence[tuple[int, int]]) -> list[float]:
+        nonlocal ranges
+        ranges += len(given)
+        return measured(query, given)
 
-    monkeypatch.setattr(Query, "bytes_between", bytes_between)
+    monkeypatch.setattr(Query, "bytes_in", bytes_in)
     with sapwood.open(tmp_path / "a.root") as file, pytest.raises(sapwood.SapwoodError):
         next(file["n"].iterate())
-    assert 0 < calls < 1100
+    assert 0 < ranges < 1100

@@ -17,7 +17,7 @@ import sapwood.new
 pytest.importorskip("xxhash", reason="needs xxhash, to write right checksums (pip install xxhash)")
 
 import crafted_ntuple
-from crafted_ntuple import INT32, LEAF, Crafted, integers, make_column, make_field
+from crafted_ntuple import COLLECTION, INDEX64, INT32, LEAF, Crafted, ends, integers, make_column, make_field
 
 MOST = 512 << 20
 CHILD = """
@@ -85,6 +85,20 @@ def write_zeros(make: str) -> Callable[[Path, int], None]:
     return write
 
 
+def write_flags(path: Path, size: int) -> None:
+    """Write an RNTuple of as many bools as are given, 4,096 of them in each entry."""
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        table = file.mkrntuple("n", {"x": np.zeros((0, 4096), bool)})
+        flags = np.zeros((1024, 4096), bool)
+        for _ in range(max(1, size // flags.nbytes)):
+            table.extend({"x": flags[: max(1, size // 4096)]})
+
+
+def convert_to(suffix: str) -> str:
+    """Return code that converts the file."""
+    return f"__import__('sapwood.tools').tools.convert(file.file_path, file.file_path + '.{suffix}')"
+
+
 def write_late(path: Path, size: int) -> None:
     """Write an RNTuple of many fields that were added after many clusters."""
     count, clusters = (size // 2000, 6000)
@@ -108,6 +122,31 @@ def write_shown(path: Path, size: int) -> None:
         aliases=[(0, 1 + i) for i in range(count)],
     )
     crafted_ntuple.write(path, crafted)
+
+
+def write_sizes(path: Path, size: int) -> None:
+    """Write an RNTuple of many fields that show the sizes of one list."""
+    count, page, kind = size // 4000, ends(*[0] * 8192), "ROOT::RNTupleCardinality<std::uint64_t>"
+    fields = [make_field(0, COLLECTION, "x"), make_field(0, LEAF, "_0", "std::int32_t")]
+    fields += [make_field(2 + i, LEAF, f"n{i}", kind, source=0) for i in range(count)]
+    columns = [make_column(INDEX64, 64, 0), make_column(INT32, 32, 1)]
+    clusters = [(64 * 8192, [(0, [page] * 64), (0, [])])]
+    aliases = [(0, 2 + i) for i in range(count)]
+    crafted_ntuple.write(path, Crafted(fields, columns, clusters, merge_pages=True, aliases=aliases))
+
+
+def write_options(path: Path, size: int) -> None:
+    """Write an RNTuple of many fields that show one field of optional values, all of which are missing."""
+    count, page, kind = size // 4000, ends(*[0] * 8192), "std::optional<std::int32_t>"
+    fields = [make_field(0, COLLECTION, "x", kind), make_field(0, LEAF, "_0", "std::int32_t")]
+    aliases = list[tuple[int, int]]()
+    for place in range(2, 2 + 2 * count, 2):
+        fields.append(make_field(place, COLLECTION, f"x{place}", kind, source=0))
+        fields.append(make_field(place, LEAF, "_0", "std::int32_t", source=1))
+        aliases += [(0, place), (1, place + 1)]
+    columns = [make_column(INDEX64, 64, 0), make_column(INT32, 32, 1)]
+    clusters = [(64 * 8192, [(0, [page] * 64), (0, [])])]
+    crafted_ntuple.write(path, Crafted(fields, columns, clusters, merge_pages=True, aliases=aliases))
 
 
 TREE, NTUPLE = write_zeros("mktree"), write_zeros("mkrntuple")
@@ -139,12 +178,20 @@ MIB = 1 << 20
         (write_late, 8_000_000, "len(file['n'].arrays())", "6000"),
         (write_late, 8_000_000, "len(file['n'].arrays(library='np'))", "4000"),
         (write_shown, 8_000_000, "file['n'].arrays()", "LimitError"),
+        (write_sizes, 4_000_000, "file['n'].arrays()", "LimitError"),
+        (write_sizes, 4_000_000, "file['n'].arrays(library='np')", "LimitError"),
+        (write_sizes, 4_000_000, "sum(len(step) for step in file['n'].iterate())", str(64 * 8192)),
+        (write_options, 4_000_000, "file['n'].arrays()", "LimitError"),
+        (write_flags, 256 * MIB, convert_to("parquet"), str(256 * MIB // 4096)),
+        (write_flags, 256 * MIB, convert_to("feather"), str(256 * MIB // 4096)),
     ],
     ids=[
         "histogram", "histogram with edges", "histogram with variances", "histogram of Boost",
         "histogram beyond the limit", "many bins", "many edges", "many variances", "many bins of Boost", "text",
         "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
-        "RNTuple beyond the limit", "late fields", "late fields in NumPy", "fields of one column",
+        "RNTuple beyond the limit", "late fields", "late fields in NumPy", "fields of one column", "sizes of one list",
+        "sizes of one list in NumPy", "sizes of one list in steps", "optional values of one column",
+        "bools in Parquet", "bools in Feather",
     ],
 )  # fmt: skip
 def test_a_small_file_takes_little_memory(

@@ -132,7 +132,19 @@ def test_columns_that_projected_fields_share_count_once() -> None:
         stored = cost(ntuple.arrays)["bytes_decompressed"]
         assert ntuple.uncompressed_bytes == stored
         assert sum(field.uncompressed_bytes for field in ntuple) > stored
-        assert ntuple.num_entries_for(stored) == ntuple.num_entries
+        numbers, entries = [field.number for field in ntuple], [(0, ntuple.num_entries)]
+        together = ntuple.native.bytes_in(numbers, entries)[0]
+        assert stored <= together < sum(ntuple.native.bytes_in([one], entries)[0] for one in numbers)
+
+
+def test_entries_are_measured_as_they_are_in_memory(tmp_path: Path) -> None:
+    with sapwood.recreate(tmp_path / "a.root") as out:
+        out.mkrntuple("n", {"flags": np.zeros((100, 64), bool), "text": ["abcd"] * 100})
+    with sapwood.open(tmp_path / "a.root") as opened:
+        native = opened["n"].native
+        flags, text = opened["n"]["flags"].number, opened["n"]["text"].number
+        assert native.bytes_in([flags], [(0, 100), (0, 50)]) == [6400, 3200]
+        assert native.bytes_in([flags, text], [(0, 100)]) == [6400 + 100 * (8 + 4)]
 
 
 @pytest.mark.parametrize("name", ["n", "t"])

@@ -85,9 +85,16 @@ class StoredFake:
     def whole(self, parts: bool, /) -> None:
         """Leave it to the fields."""
 
-    def bytes_between(self, fields: Any, start: int, stop: int, /) -> float:
+    def bytes_in(self, fields: Any, ranges: Any, /) -> list[float]:
         """Take eight bytes for an entry of a field."""
-        return 8.0 * len(fields) * (stop - start)
+        return [8.0 * len(fields) * (stop - start) for start, stop in ranges]
+
+    def count_pages(self, field: int, /) -> int:
+        """Take one page for a cluster."""
+        return len(self.clusters()) - 1
+
+    def shared_columns(self, field: int, /) -> None:
+        """Share nothing."""
 
     def plan(self, fields: Any, start: int, stop: int, /) -> tuple[list[Any], list[Any]]:
         """Take one page for a cluster of a field, all in one request."""

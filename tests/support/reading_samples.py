@@ -152,10 +152,10 @@ class FakeTree:
     def whole(self, parts: bool) -> None:
         """Leave it to the branches."""
 
-    def bytes_between(self, indexes: list[int], start: int, stop: int) -> float:
+    def bytes_in(self, indexes: list[int], ranges: list[tuple[int, int]]) -> list[float]:
         """Return the share of the entries in the bytes."""
-        share = (stop - start) / self.num_entries if self.num_entries else 0
-        return share * sum(self.branches[index].total_bytes for index in indexes)
+        total = sum(self.branches[index].total_bytes for index in indexes)
+        return [total * (stop - start) / max(1, self.num_entries) for start, stop in ranges]
 
 
 class _FakeFile:

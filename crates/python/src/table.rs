@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use sapwood_io::{Source, Token};
 use sapwood_root::read::{Carry, LeftOut, PagePlanned, Part, codecs, planned, read_with};
 use sapwood_root::table::{
-    FieldInfo, FieldReader, Hidden, Table, content_hash, known_hash, places_hash, whole,
+    FieldInfo, FieldReader, Hidden, Table, content_hash, count_pages, known_hash, places_hash, whole,
 };
 use std::sync::Arc;
 
@@ -76,8 +76,14 @@ impl PyTable {
     fn whole(&self, py: Python<'_>, parts: bool) -> PyResult<Option<(Vec<usize>, Vec<&str>)>> {
         with_table(py, &*self.table, || Ok(whole(&*self.table, parts)))
     }
-    fn bytes_between(&self, fields: Vec<usize>, start: u64, stop: u64) -> f64 {
-        self.table.bytes_between(&fields, start, stop)
+    fn bytes_in(&self, py: Python<'_>, fields: Vec<usize>, ranges: Vec<(u64, u64)>) -> Vec<f64> {
+        py.detach(|| self.table.bytes_in(&fields, &ranges))
+    }
+    fn shared_columns(&self, field: usize) -> Option<Vec<usize>> {
+        self.table.shared_columns(field)
+    }
+    fn count_pages(&self, py: Python<'_>, field: usize) -> usize {
+        py.detach(|| count_pages(&*self.table, field))
     }
     fn codecs(&self, py: Python<'_>, pages: Vec<(usize, usize)>) -> PyResult<Vec<Option<u32>>> {
         with_table(py, &*self.table, || Ok(codecs(&*self.table, &pages)))

@@ -35,6 +35,7 @@ struct Inner {
     class: Option<String>,
     column: Option<usize>,
     short: bool,
+    memory: bool,
 }
 
 /// Shorthand for results of this crate.
@@ -51,6 +52,7 @@ impl Error {
             class: None,
             column: None,
             short: false,
+            memory: false,
         }))
     }
     /// The bytes contradict the format.
@@ -64,6 +66,16 @@ impl Error {
     /// A stated limit would be passed.
     pub fn limit(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Limit, message)
+    }
+    /// The system has no memory.
+    pub fn no_memory(message: impl Into<String>) -> Self {
+        let mut made = Self::limit(message);
+        made.0.memory = true;
+        made
+    }
+    /// Whether the system has no memory. Such an error says nothing about the file, so it is never put aside.
+    pub fn is_no_memory(&self) -> bool {
+        self.0.memory
     }
     /// The requested name does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {

@@ -130,8 +130,16 @@ class StoredTable(Protocol):
         """
         ...
 
-    def bytes_between(self, fields: Sequence[int], start: int, stop: int, /) -> float:
-        """Estimate the uncompressed bytes of some fields between two entries."""
+    def bytes_in(self, fields: Sequence[int], ranges: Sequence[tuple[int, int]], /) -> list[float]:
+        """Estimate the bytes of some fields in memory, in each of several ranges of entries."""
+        ...
+
+    def count_pages(self, field: int, /) -> int:
+        """Count the pages of a field in the file, each once."""
+        ...
+
+    def shared_columns(self, field: int, /) -> list[int] | None:
+        """List the stored columns of a field, if they and its type determine its values and other fields show them."""
         ...
 
     def plan(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -350,9 +350,14 @@ class Query:
         return [field.number for field in self._reads] if self.whole is None else self.whole.numbers
 
     def bytes_between(self, start: int, stop: int) -> float:
-        """Estimate the uncompressed bytes of the fields to read, between two entries."""
-        own = self.source.table.native.bytes_between(self.numbers, start, stop)
-        return own + sum(one.query.bytes_between(start, stop) for one in self._beside.values())
+        """Estimate the bytes of the fields to read in memory, between two entries."""
+        return self.bytes_in([(start, stop)])[0]
+
+    def bytes_in(self, ranges: Sequence[tuple[int, int]]) -> list[float]:
+        """Estimate the bytes of the fields to read in memory, in each of several ranges of entries."""
+        own = self.source.table.native.bytes_in(self.numbers, ranges)
+        others = [one.query.bytes_in(ranges) for one in self._beside.values()]
+        return [sum(sizes) for sizes in zip(own, *others, strict=True)]
 
     def on(self, source: HasFields) -> Query | None:
         """Return the same query for another table; None if the fields might differ."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -55,6 +55,8 @@ def statistics(
 ) -> Iterator[tuple[FieldStatistics, FieldZones]]:
     """Read fields one after the other; yield the summary of each, and its statistics in each zone.
 
+    Fields of one type that show the same columns are read once. Their summaries have the times of that read.
+
     Parameters
     ----------
     table
@@ -65,9 +67,18 @@ def statistics(
         Each cluster is a zone, as in an index. Otherwise the zones are the parts of the table that are read at once.
     """
     fields = indexable(table)
+    known: dict[tuple[str, tuple[int, ...]], tuple[FieldStatistics, FieldZones]] = {}
     for path in fields if paths is None else paths:
         field: Field = fields[path] if path in fields else table[path]
-        yield _look(table, field, path, by_cluster=by_cluster)
+        shared = table.native.shared_columns(field.number)
+        if shared is None:
+            yield _look(table, field, path, by_cluster=by_cluster)
+            continue
+        key = field.typename, tuple(shared)
+        if key not in known:
+            known[key] = _look(table, field, path, by_cluster=by_cluster)
+        summary, zones = known[key]
+        yield replace(summary, path=path), zones
 
 
 def index_of(table: Table, zones: Iterable[tuple[str, FieldZones]]) -> Zones:
@@ -76,15 +87,14 @@ def index_of(table: Table, zones: Iterable[tuple[str, FieldZones]]) -> Zones:
 
 
 def _look(table: Table, field: Field, path: str, *, by_cluster: bool) -> tuple[FieldStatistics, FieldZones]:
-    query = Query(table, filter_field=lambda other: other is field)
+    query = Query.picking(table, {path: field})
+    query.named.clear()  # what cannot be decoded is left out
     kind = number_type(field.type) or np.dtype(np.uint8)
     windows = _windows(query)
     edges = table.clusters if by_cluster else windows
     zones = FieldZones.of(kind, len(edges) - 1)
-    pages = {(row[3], row[4]) for row in table.native.plan([field.number], 0, table.num_entries)[0]}
-    found = FieldStatistics(
-        path, field.typename, field.compressed_bytes, field.uncompressed_bytes, len(pages), 0.0, 0.0
-    )
+    pages = table.native.count_pages(field.number)
+    found = FieldStatistics(path, field.typename, field.compressed_bytes, field.uncompressed_bytes, pages, 0.0, 0.0)
     if field.number not in query.numbers:
         return found, zones
     before, began = table.file.counters(), time.perf_counter()
@@ -111,8 +121,8 @@ def _windows(query: Query) -> Sequence[int]:
     if len(edges) < 2 or query.bytes_between(edges[0], edges[-1]) <= _STEP:
         return edges[:1] + edges[1:][-1:]
     windows, size = [edges[0]], 0.0
-    for start, stop in pairwise(edges):
-        own = query.bytes_between(start, stop)
+    ranges = list(pairwise(edges))
+    for (start, _), own in zip(ranges, query.bytes_in(ranges), strict=True):
         if start > windows[-1] and size + own > _STEP:
             windows.append(start)
             size = 0.0

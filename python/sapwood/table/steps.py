@@ -161,7 +161,7 @@ _FIELDS_MEASURED = 1_000_000
 
 
 def _largest(query: Query, ranges: Iterable[tuple[int, int]]) -> int:
-    return int(max((query.bytes_between(*one) for one in ranges), default=0))
+    return int(max(query.bytes_in(list(ranges)), default=0))
 
 
 def carried_bytes(query: Query, step_size: int | str, steps: StepPlan) -> int:

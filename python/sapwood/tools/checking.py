@@ -518,7 +518,11 @@ class _Check:
         return faulty
 
     def _values(self, path: str, code: str) -> Iterator[Finding]:
-        """Decode all fields, a few entries at a time; yield the first fault of each field."""
+        """Decode all fields, a few entries at a time; yield the first fault of each field.
+
+        After an error, the fields are read again in halves, so that many good fields take few reads. Of fields of one
+        type that show the same columns, only the first is read if it is good.
+        """
         try:
             with quiet():
                 table = self._file[path]
@@ -527,26 +531,37 @@ class _Check:
             yield Finding(code, path, one_line(error))
             return
         left: list[str] = []
+        alike: dict[str, list[str]] = {}
+        first_alike: dict[tuple[str, tuple[int, ...]], str] = {}
         for name in fields:
-            if table[name].reason is None:
-                left.append(name)
-            else:
-                yield Finding("class-unknown", f"{path}: {name}", one_line(Exception(str(table[name].reason))))
+            field = table[name]
+            if field.reason is not None:
+                yield Finding("class-unknown", f"{path}: {name}", one_line(Exception(str(field.reason))))
+                continue
+            shared = table.native.shared_columns(field.number)
+            known = name if shared is None else first_alike.setdefault((field.typename, tuple(shared)), name)
+            (left if known == name else alike.setdefault(known, [])).append(name)
         first = 0
         while first < table.num_entries and left:
             last = min(table.num_entries, first + max(1, table.num_entries_for(_DEEP_BYTES, left)))
-            try:
-                with quiet():
-                    table.arrays(left, entry_start=first, entry_stop=last, how=dict)
-            except SapwoodError:
-                for name in list(left):
-                    try:
-                        with quiet():
-                            table.arrays([name], entry_start=first, entry_stop=last, how=dict)
-                    except SapwoodError as error:
-                        left.remove(name)
-                        kind = "class-unknown" if isinstance(error, UnsupportedError) else code
-                        yield Finding(kind, f"{path}: {name}", one_line(error))
+            parts, lost = [left], set[str]()
+            while parts:
+                names = parts.pop()
+                try:
+                    with quiet():
+                        table.arrays(names, entry_start=first, entry_stop=last, how=dict)
+                except SapwoodError as error:
+                    if len(names) > 1:
+                        middle = len(names) // 2
+                        parts += [names[middle:], names[:middle]]
+                        continue
+                    lost.update(names)
+                    if others := alike.pop(names[0], []):
+                        left = [*left, *others]
+                        parts.append(others)
+                    kind = "class-unknown" if isinstance(error, UnsupportedError) else code
+                    yield Finding(kind, f"{path}: {names[0]}", one_line(error))
+            left = [name for name in left if name not in lost]
             first = last
 
     def _overlaps(self) -> Iterator[Finding]:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 STEP = "64 MB"
 _ROWS = 65_536
 """Rows per batch when reading another format."""
+_LISTED = 4 << 20
+"""Bytes of values that are Python objects at a time."""
 
 FORMATS = {
     ".root": "root",
@@ -717,7 +719,11 @@ def _to_json(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     file = stack.enter_context(Path(path).open("w", encoding="utf-8"))  # noqa: SIM115 - the stack closes it
 
     def write(batch: Foreign) -> int:
-        file.writelines(json.dumps(row, default=_json_value) + "\n" for row in _texts_decoded(batch).to_list())
+        # Python objects take many times the bytes of the values.
+        rows = max(1, len(batch) * _LISTED // max(1, batch.nbytes))
+        for start in range(0, len(batch), rows):
+            lines = _texts_decoded(batch[start : start + rows]).to_list()
+            file.writelines(json.dumps(row, default=_json_value) + "\n" for row in lines)
         return len(batch)
 
     return write

@@ -282,6 +282,13 @@ impl Builder {
         found.0
     }
 
+    /// Bytes of the values so far.
+    pub fn bytes(&mut self) -> usize {
+        let mut found = Bytes(0);
+        self.each_buffer(&mut found);
+        found.0
+    }
+
     fn each_buffer(&mut self, visit: &mut impl Visit) {
         match self {
             Self::Number { values, .. } => visit.bytes(values),
@@ -560,6 +567,18 @@ impl Visit for Prepare {
     fn words<T>(&mut self, values: &mut Vec<T>) {
         let more = (values.len() as f64 * self.0) as usize;
         provide(values, more);
+    }
+}
+
+/// Counts the bytes of the values.
+struct Bytes(usize);
+
+impl Visit for Bytes {
+    fn bytes(&mut self, values: &mut Vec<u8>) {
+        self.words(values);
+    }
+    fn words<T>(&mut self, values: &mut Vec<T>) {
+        self.0 += size_of_val(values.as_slice());
     }
 }
 

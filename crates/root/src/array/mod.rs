@@ -16,6 +16,8 @@ pub use builder::{Builder, Dynamic, missing_in};
 pub use common::{CommonOffsets, Growing};
 pub use join::join;
 
+use crate::error::Result;
+use crate::wire::grow;
 use arrow_buffer::Buffer;
 
 /// The type of a column.
@@ -144,36 +146,57 @@ impl Column {
         self.len() == 0
     }
 
-    /// Returns the value at each place, or a missing value for a negative place: a column of [`Type::optional`].
-    #[must_use]
-    pub fn optional(self, places: Vec<i64>) -> Self {
+    /// Bytes of the values, without those of names.
+    pub fn bytes(&self) -> usize {
         match self {
-            Self::Option { index, values } => {
-                let known: Vec<i64> =
-                    places.iter().map(|&place| word_at(&index, place).unwrap_or(-1)).collect();
-                Self::Option { index: Buffer::from_vec(known), values }
-            }
+            Self::Number { values, .. } => values.len(),
+            Self::Text { offsets, bytes } => offsets.len() + bytes.len(),
+            Self::FixedList { values, .. } => values.bytes(),
+            Self::List { offsets, values } => offsets.len() + values.bytes(),
+            Self::Record { fields, .. } => fields.iter().map(|(_, field)| field.bytes()).sum(),
+            Self::Option { index, values } => index.len() + values.bytes(),
             Self::Union { tags, index, variants } => {
-                let mut variants = variants.into_iter();
-                let (first, none) = variants.next().unwrap_or(Self::Empty).with_none();
-                let tag = |place: i64| {
-                    usize::try_from(place).ok().and_then(|at| tags.get(at)).map(|&tag| tag as i8)
-                };
-                let new_tags: Vec<i8> = places.iter().map(|&place| tag(place).unwrap_or(0)).collect();
-                let new_index: Vec<i64> =
-                    places.iter().map(|&place| word_at(&index, place).unwrap_or(none)).collect();
-                let variants = std::iter::once(first).chain(variants).collect();
-                Self::Union { tags: Buffer::from_vec(new_tags), index: Buffer::from_vec(new_index), variants }
+                tags.len() + index.len() + variants.iter().map(Self::bytes).sum::<usize>()
             }
-            values => Self::Option { index: Buffer::from_vec(places), values: Box::new(values) },
+            Self::Empty => 0,
         }
     }
 
+    /// Returns the value at each place, or a missing value for a negative place: a column of [`Type::optional`].
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn optional(self, mut places: Vec<i64>) -> Result<Self> {
+        Ok(match self {
+            Self::Option { index, values } => {
+                places.iter_mut().for_each(|place| *place = word_at(&index, *place).unwrap_or(-1));
+                Self::Option { index: Buffer::from_vec(places), values }
+            }
+            Self::Union { tags, index, variants } => {
+                let mut variants = variants.into_iter();
+                let (first, none) = variants.next().unwrap_or(Self::Empty).with_none()?;
+                let tag = |place: i64| {
+                    usize::try_from(place).ok().and_then(|at| tags.get(at)).map(|&tag| tag as i8)
+                };
+                let mut new_tags: Vec<i8> = grow::with_room(places.len())?;
+                new_tags.extend(places.iter().map(|&place| tag(place).unwrap_or(0)));
+                places.iter_mut().for_each(|place| *place = word_at(&index, *place).unwrap_or(none));
+                let variants = std::iter::once(first).chain(variants).collect();
+                Self::Union { tags: Buffer::from_vec(new_tags), index: Buffer::from_vec(places), variants }
+            }
+            values => Self::Option { index: Buffer::from_vec(places), values: Box::new(values) },
+        })
+    }
+
     /// Returns the same values plus a missing one, with its place: a column of [`Type::optional`].
-    #[must_use]
-    pub fn with_none(self) -> (Self, i64) {
-        let places = self.len() as i64;
-        (self.optional((0..places).chain([-1]).collect()), places)
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn with_none(self) -> Result<(Self, i64)> {
+        let none = self.len() as i64;
+        let mut places = grow::with_room(self.len() + 1)?;
+        places.extend((0..none).chain([-1]));
+        Ok((self.optional(places)?, none))
     }
 }
 
@@ -196,8 +219,10 @@ mod tests {
 
     #[test]
     fn options_of_options_are_options() {
-        let inner = numbers(&[5, 6]).optional(vec![0, -1, 1]);
-        let Column::Option { index, values } = inner.optional(vec![2, 1, -1]) else { unreachable!() };
+        let inner = numbers(&[5, 6]).optional(vec![0, -1, 1]).unwrap();
+        let Column::Option { index, values } = inner.optional(vec![2, 1, -1]).unwrap() else {
+            unreachable!()
+        };
         assert_eq!((words(&index), values.len()), (vec![1, -1, -1], 2));
         let nested = Type::Option(Box::new(Type::Text));
         assert_eq!(nested.clone().optional(), nested);
@@ -208,7 +233,9 @@ mod tests {
         let tags = Buffer::from_vec(vec![1i8, 0]);
         let index = Buffer::from_vec(vec![0i64, 0]);
         let union = Column::Union { tags, index, variants: vec![numbers(&[5]), numbers(&[7])] };
-        let Column::Union { tags, index, variants } = union.optional(vec![-1, 0, 1]) else { unreachable!() };
+        let Column::Union { tags, index, variants } = union.optional(vec![-1, 0, 1]).unwrap() else {
+            unreachable!()
+        };
         assert_eq!((tags.as_slice(), words(&index)), (&[0, 1, 0][..], vec![1, 0, 0]));
         let Column::Option { index, .. } = &variants[0] else { unreachable!() };
         assert_eq!(words(index), [0, -1]);

@@ -426,7 +426,7 @@ pub fn share<T: Item + ArrowNativeType>(buffer: Vec<T>) -> Buffer {
 }
 
 fn no_memory(bytes: usize) -> Error {
-    Error::limit(format!("no memory for a column of {bytes} bytes"))
+    Error::no_memory(format!("no memory for a column of {bytes} bytes"))
 }
 
 /// Returns this many zeros. Memory pages are provided when they are touched.

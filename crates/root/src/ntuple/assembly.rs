@@ -14,6 +14,8 @@ use std::sync::Arc;
 /// Assembles a column.
 pub struct Assembly<'t> {
     pub take: &'t mut dyn FnMut(usize) -> Result<Column>,
+    /// Asked before bytes are allocated.
+    pub room: &'t dyn Fn(u64) -> Result<()>,
     pub programs: Option<&'t Programs>,
 }
 
@@ -33,7 +35,7 @@ impl Assembly<'_> {
             Structure::Option { offsets, item } => {
                 let offsets = self.buffer(offsets)?;
                 let items = words(&offsets).last().unwrap_or_default();
-                let mut index = grow::with_room(length)?;
+                let mut index = self.with_room(length)?;
                 let starts = words(&offsets);
                 for (start, end) in starts.zip(words(&offsets).skip(1)) {
                     index.push(match end - start {
@@ -42,12 +44,14 @@ impl Assembly<'_> {
                         n => return Err(Error::corrupt(format!("{n} values instead of one or none"))),
                     });
                 }
-                self.column(item, items as usize)?.optional(index)
+                let values = self.column(item, items as usize)?;
+                self.room_for_none(&values, length)?;
+                values.optional(index)?
             }
             Structure::Sizes { offsets, number, .. } => {
                 let offsets = self.buffer(offsets)?;
                 let sizes = words(&offsets).zip(words(&offsets).skip(1)).map(|(start, end)| end - start);
-                let mut values: Vec<u8> = grow::with_room(length.saturating_mul(number.size()))?;
+                let mut values: Vec<u8> = self.with_room(length.saturating_mul(number.size()))?;
                 for size in sizes {
                     if *number == Number::U64 {
                         values.extend(size.to_ne_bytes());
@@ -81,6 +85,7 @@ impl Assembly<'_> {
                 let programs = self.programs.ok_or_else(unread)?;
                 let mut decoder = Decoder::new(programs, false);
                 let mut builder = Builder::new(of);
+                let mut known = 0;
                 for (entry, (start, end)) in words(&offsets).zip(words(&offsets).skip(1)).enumerate() {
                     let object = bytes.get(start as usize..end as usize).unwrap_or_default();
                     let mut c = Cursor::new(object, 0);
@@ -92,6 +97,9 @@ impl Assembly<'_> {
                             .corrupt(format!("{} bytes are left over", c.remaining()))
                             .within(place()));
                     }
+                    let size = builder.bytes();
+                    (self.room)(size.saturating_sub(known) as u64)?;
+                    known = size;
                 }
                 builder.finish()
             }
@@ -100,6 +108,24 @@ impl Assembly<'_> {
             return Err(Error::corrupt(format!("{} values for {length} entries", column.len())));
         }
         Ok(column)
+    }
+
+    fn with_room<T>(&self, count: usize) -> Result<Vec<T>> {
+        (self.room)((count as u64).saturating_mul(size_of::<T>() as u64))?;
+        grow::with_room(count)
+    }
+
+    /// Asks for the room that [`Column::optional`] needs for `length` places in addition to the places themselves.
+    fn room_for_none(&self, values: &Column, length: usize) -> Result<()> {
+        let Column::Union { variants, .. } = values else { return Ok(()) };
+        (self.room)(length as u64)?;
+        variants.first().map_or(Ok(()), |first| self.room_for_places(first))
+    }
+
+    /// Asks for the room that [`Column::with_none`] needs.
+    fn room_for_places(&self, values: &Column) -> Result<()> {
+        (self.room)((values.len() as u64 + 1).saturating_mul(size_of::<i64>() as u64))?;
+        self.room_for_none(values, values.len() + 1)
     }
 
     fn buffer(&mut self, stored: &Stored) -> Result<Buffer> {
@@ -113,8 +139,8 @@ impl Assembly<'_> {
     fn variants(&mut self, bytes: &[u8], items: &[Arc<Structure>]) -> Result<Column> {
         let mut counts = vec![0i64; items.len()];
         let length = bytes.len() / SWITCH_BYTES;
-        let mut tags = grow::with_room(length)?;
-        let mut index = grow::with_room(length)?;
+        let mut tags = self.with_room(length)?;
+        let mut index = self.with_room(length)?;
         for (_, tag) in encoding::switch(bytes) {
             let tag = (tag as usize).checked_sub(1).and_then(|tag| Some((tag, counts.get_mut(tag)?)));
             let (tag, place) = tag.map_or((-1, 0), |(tag, count)| {
@@ -129,7 +155,8 @@ impl Assembly<'_> {
             variants.push(self.column(item, count as usize)?);
         }
         if let Some(first) = variants.first_mut() {
-            let (optional, none) = std::mem::replace(first, Column::Empty).with_none();
+            self.room_for_places(first)?;
+            let (optional, none) = std::mem::replace(first, Column::Empty).with_none()?;
             *first = optional;
             for (tag, index) in tags.iter_mut().zip(&mut index).filter(|(tag, _)| **tag < 0) {
                 *tag = 0;

@@ -48,9 +48,9 @@ impl FieldColumns {
     /// Plans entries `start` to `stop`.
     fn plan_entries<'a>(&self, ntuple: &'a NTuple, start: u64, stop: u64) -> Result<FieldEntries<'a>> {
         let structure = self.structure.clone()?;
-        let clusters = ntuple.clusters(start, stop)?;
+        let (clusters, listed) = ntuple.clusters_and_columns(start, stop)?;
         let entries = Some((structure, start..stop));
-        Ok(FieldEntries { ntuple, clusters, entries, next: Vec::new(), waiting: Vec::new() })
+        Ok(FieldEntries { ntuple, clusters, listed, entries, next: Vec::new(), waiting: Vec::new() })
     }
 }
 
@@ -75,11 +75,16 @@ impl FieldReader for FieldColumns {
     ) -> Result<Box<dyn FieldPlan<'a> + 'a>> {
         Ok(Box::new(self.plan_entries(of_format(table)?, start, stop)?))
     }
-    fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+    fn finish(
+        &self,
+        entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column> {
         let structure = self.structure.clone()?;
         let length = usize::try_from(entries)
             .map_err(|_| Error::limit(format!("{entries} entries are too many for memory")))?;
-        Assembly { take, programs: self.programs.as_deref() }.column(&structure, length)
+        Assembly { take, room, programs: self.programs.as_deref() }.column(&structure, length)
     }
 }
 
@@ -120,6 +125,8 @@ enum Read {
 pub struct FieldEntries<'a> {
     ntuple: &'a NTuple,
     clusters: Arc<[ClusterPages]>,
+    /// The largest number of columns that a cluster lists.
+    listed: usize,
     /// The whole field and the entries to read, until the first stage. All fields of a read are planned before.
     entries: Option<(Arc<Structure>, Range<u64>)>,
     next: Vec<(Arc<Structure>, Spans)>,
@@ -132,7 +139,9 @@ impl<'a> FieldPlan<'a> for FieldEntries<'a> {
             self.go_on(waiting, read, lanes)?;
         }
         if let Some((structure, entries)) = self.entries.take() {
-            let spans = self.spans(&entries)?;
+            let late = structure.first_column().is_some_and(|column| column >= self.listed);
+            let joined = if late { self.joined_entries(&entries) } else { None };
+            let spans = joined.map_or_else(|| self.spans(&entries), |span| Ok(Arc::new(vec![span])))?;
             self.next.push((structure, spans));
         }
         while let Some((structure, spans)) = self.next.pop() {
@@ -158,6 +167,18 @@ impl<'a> FieldEntries<'a> {
             });
         }
         Ok(Arc::new(spans))
+    }
+
+    /// Returns one span for some entries, of which no cluster has any column.
+    fn joined_entries(&self, entries: &Range<u64>) -> Option<Span> {
+        let (first, last) = (self.clusters.first()?.cluster()?, self.clusters.last()?.cluster()?);
+        let end = last.first_entry.checked_add(last.entries)?;
+        Some(Span {
+            cluster: 0,
+            from: entries.start.max(first.first_entry) - first.first_entry,
+            to: entries.end.min(end) - first.first_entry,
+            total: Some(end - first.first_entry),
+        })
     }
 
     /// Joins adjacent spans in whose clusters nothing of a structure is stored. A field that was added late then costs

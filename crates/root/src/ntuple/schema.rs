@@ -143,6 +143,8 @@ pub struct Schema {
     pub header_aliases: usize,
     /// Number of streamer info lists in the header.
     pub header_streamers: usize,
+    /// The result of [`Self::repeat`] for each column, after the fields were linked.
+    repeats: Vec<u64>,
 }
 
 impl Schema {
@@ -247,12 +249,15 @@ impl Schema {
                 self.spoil(id, "its representations have different numbers of columns".to_owned());
             }
         }
+        let repeats = (0..self.columns.len()).map(|column| self.count_repeat(column));
+        self.repeats = grow::collected(repeats)?;
         Ok(())
     }
 
     /// Removes the links, so that the schema can be extended and linked again.
     pub fn unlink(&mut self) {
         self.top.clear();
+        self.repeats.clear();
         for field in &mut self.fields {
             field.children.clear();
             field.representations.clear();
@@ -271,6 +276,10 @@ impl Schema {
 
     /// Returns the number of elements that each entry has in a column; zero if entries differ.
     pub fn repeat(&self, column: usize) -> u64 {
+        self.repeats.get(column).copied().unwrap_or_else(|| self.count_repeat(column))
+    }
+
+    fn count_repeat(&self, column: usize) -> u64 {
         let field = self.columns.get(column).and_then(|found| self.fields.get(found.field));
         let Some(field) = field else { return 0 };
         let mut above = Vec::new();

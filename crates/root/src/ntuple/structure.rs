@@ -393,7 +393,48 @@ fn number(typename: &str) -> Option<Number> {
     })
 }
 
+/// Bytes that an element of a column takes in memory.
+pub fn bytes_of(schema: &Schema, column: &super::schema::Column) -> f64 {
+    let Ok(encoding) = column.encoding else { return f64::from(column.bits) / 8.0 };
+    let typename = schema.fields.get(column.field).map_or("", |field| &field.typename);
+    match (encoding, number(typename)) {
+        (Encoding::Bit, _) => 1.0,
+        (_, Some(number)) => number.size() as f64,
+        // Characters, or the bytes of objects.
+        (Encoding::Plain(number), None) if number.size() == 1 => 1.0,
+        // Offsets, or types and places of variants.
+        _ => 8.0,
+    }
+}
+
+/// Bytes that a value of a field takes if it is the size of a list; otherwise 0.
+pub fn bytes_of_sizes(field: &Field) -> f64 {
+    let sizes = cardinality(&field.typename).and_then(number);
+    sizes.map_or(0.0, |number| number.size() as f64)
+}
+
 impl Structure {
+    /// Returns the first of the columns that represent it.
+    pub fn first_column(&self) -> Option<usize> {
+        let (stored, parts): (&[&Stored], &[Arc<Self>]) = match self {
+            Self::Number { stored, .. } => (&[stored], &[]),
+            Self::Text { offsets, chars: bytes } | Self::Streamed { offsets, bytes, .. } => {
+                (&[offsets, bytes], &[])
+            }
+            Self::List { offsets, item } | Self::Option { offsets, item } => {
+                (&[offsets], std::slice::from_ref(item))
+            }
+            Self::Sizes { offsets, item, .. } => (&[offsets], item.as_slice()),
+            Self::Fixed { item, .. } => (&[], std::slice::from_ref(item)),
+            Self::Record { fields, .. } => {
+                return fields.iter().filter_map(|(_, field)| field.first_column()).min();
+            }
+            Self::Variant { switch, items } => (&[switch], items),
+        };
+        let own = stored.iter().flat_map(|stored| &stored.choices).copied();
+        own.chain(parts.iter().filter_map(|part| part.first_column())).min()
+    }
+
     /// Returns the column type of its values.
     pub fn type_of(&self) -> Type {
         match self {

@@ -7,7 +7,7 @@ use super::listing::{self, Listed};
 use super::pages::{Cluster, ClusterGroup, PageList};
 use super::plan::FieldColumns;
 use super::schema::Schema;
-use super::structure::Compiler;
+use super::structure::{self, Compiler};
 use crate::compress::decode;
 use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::kinds::{EXPERIMENTAL_NTUPLE, NTUPLE};
@@ -60,8 +60,8 @@ pub struct NTuple {
     key: Option<Key>,
 }
 
-/// The clusters between two entries.
-type ClustersBetween = (std::ops::Range<u64>, Arc<[ClusterPages]>);
+/// The clusters between two entries, and the largest number of columns that one of them lists.
+type ClustersBetween = (std::ops::Range<u64>, Arc<[ClusterPages]>, usize);
 
 /// An attribute set: an RNTuple that describes ranges of entries of another.
 #[derive(Debug, Clone, PartialEq)]
@@ -282,9 +282,15 @@ impl NTuple {
     ///
     /// The last result is kept, because fields that are read together ask one after another.
     pub fn clusters(&self, start: u64, stop: u64) -> Result<Arc<[ClusterPages]>> {
+        Ok(self.clusters_and_columns(start, stop)?.0)
+    }
+
+    /// Returns also the largest number of columns that one of the clusters lists. Columns with larger numbers were added
+    /// later.
+    pub fn clusters_and_columns(&self, start: u64, stop: u64) -> Result<(Arc<[ClusterPages]>, usize)> {
         let last = || lock(&self.last_clusters);
-        if let Some((_, found)) = last().as_ref().filter(|(range, _)| *range == (start..stop)) {
-            return Ok(found.clone());
+        if let Some((_, found, columns)) = last().as_ref().filter(|(range, ..)| *range == (start..stop)) {
+            return Ok((found.clone(), *columns));
         }
         let mut found = Vec::new();
         let first = self.groups.partition_point(|group| group.first_entry + group.entries <= start);
@@ -301,8 +307,10 @@ impl NTuple {
             before += group.clusters as usize;
         }
         let found: Arc<[ClusterPages]> = found.into();
-        *last() = Some((start..stop, found.clone()));
-        Ok(found)
+        let columns = found.iter().filter_map(|pages| Some(pages.cluster()?.columns.len())).max();
+        let columns = columns.unwrap_or(0);
+        *last() = Some((start..stop, found.clone(), columns));
+        Ok((found, columns))
     }
 
     /// Returns the compiled field; it is compiled at first use. Objects of `hidden` classes are skipped.
@@ -356,6 +364,28 @@ impl NTuple {
             }
         }
         Ok(bytes)
+    }
+
+    /// Returns the columns of some fields, with the bytes that an element takes in memory. A column of several fields is
+    /// read once, but the sizes of lists are numbers of their own in each field.
+    fn columns_in_memory(&self, fields: &[usize]) -> Vec<(usize, f64)> {
+        let mut columns: Vec<usize> = fields.iter().flat_map(|&field| self.columns_of(field)).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let mut found: Vec<(usize, f64)> = columns
+            .into_iter()
+            .filter_map(|id| Some((id, structure::bytes_of(&self.schema, self.schema.columns.get(id)?))))
+            .collect();
+        for field in fields.iter().filter_map(|&field| self.schema.fields.get(self.listed.get(field)?.field))
+        {
+            let sizes = structure::bytes_of_sizes(field);
+            let column = field.representations.first().and_then(|columns| columns.first());
+            let place = column.and_then(|column| found.binary_search_by_key(column, |one| one.0).ok());
+            if let Some((_, size)) = place.and_then(|place| found.get_mut(place)) {
+                *size += sizes;
+            }
+        }
+        found
     }
 
     /// Uncompressed bytes of a column in a cluster.
@@ -508,9 +538,12 @@ impl Table for NTuple {
     }
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>) {
         // Clusters that cannot be listed are an error when they are read.
-        let clusters = self.clusters(start, stop).unwrap_or_default();
+        let (clusters, listed) = self.clusters_and_columns(start, stop).unwrap_or_default();
         for (column, each) in self.columns_with_repetitions(field) {
             let choices = self.representations(column);
+            if choices.iter().all(|&id| id >= listed) {
+                continue;
+            }
             for pages in clusters.iter() {
                 let Some(cluster) = pages.cluster() else { continue };
                 let chosen = cluster.representation(&choices);
@@ -531,6 +564,11 @@ impl Table for NTuple {
                 }
             }
         }
+    }
+    fn shared_columns(&self, field: usize) -> Option<Vec<usize>> {
+        let columns = self.columns_with_repetitions(field).into_iter().map(|(column, _)| column);
+        let columns: Vec<usize> = columns.collect();
+        columns.iter().any(|column| self.aliased.contains(column)).then_some(columns)
     }
     fn description(&self, field: usize) -> String {
         let columns = self.columns_with_repetitions(field).into_iter();
@@ -573,23 +611,33 @@ impl Table for NTuple {
             .downcast_ref::<Self>()
             .is_some_and(|other| std::ptr::eq(self, other) || self.schema == other.schema)
     }
-    fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
-        // Columns shared by several fields are read once.
-        let mut columns: Vec<usize> = fields.iter().flat_map(|&field| self.columns_of(field)).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let mut sum = 0.0;
-        for pages in self.clusters(start, stop).unwrap_or_default().iter() {
-            let Some(cluster) = pages.cluster() else { continue };
-            let end = cluster.first_entry + cluster.entries;
-            let some = stop.min(end).saturating_sub(start.max(cluster.first_entry));
-            let share = some as f64 / cluster.entries.max(1) as f64;
-            // Clusters do not list the columns that were added after them.
-            let listed = columns.partition_point(|&column| column < cluster.columns.len());
-            let bytes = columns.iter().take(listed).map(|&column| self.unpacked_bytes(pages, column));
-            sum += share * bytes.fold(0, u64::saturating_add) as f64;
+    fn bytes_in(&self, fields: &[usize], ranges: &[(u64, u64)]) -> Vec<f64> {
+        let columns = self.columns_in_memory(fields);
+        // Clusters do not list the columns that were added after them. They are zeros there.
+        let mut added = Vec::with_capacity(columns.len() + 1);
+        added.push(0.0);
+        for &(column, size) in columns.iter().rev() {
+            let late = self.schema.columns.get(column).is_some_and(|column| !column.starts_suppressed);
+            let each = if late { self.schema.repeat(column) } else { 0 };
+            added.push(added.last().unwrap_or(&0.0) + each as f64 * size);
         }
-        sum
+        let between = |&(start, stop): &(u64, u64)| {
+            let mut sum = 0.0;
+            for pages in self.clusters(start, stop).unwrap_or_default().iter() {
+                let Some(cluster) = pages.cluster() else { continue };
+                let end = cluster.first_entry + cluster.entries;
+                let some = stop.min(end).saturating_sub(start.max(cluster.first_entry)) as f64;
+                let (listed, others) =
+                    columns.split_at(columns.partition_point(|&(column, _)| column < cluster.columns.len()));
+                let bytes = listed.iter().filter_map(|&(column, size)| {
+                    Some(pages.list().elements(cluster.columns.get(column)?) as f64 * size)
+                });
+                sum += bytes.sum::<f64>() * some / cluster.entries.max(1) as f64;
+                sum += added.get(others.len()).unwrap_or(&0.0) * some;
+            }
+            sum
+        };
+        ranges.iter().map(between).collect()
     }
     fn source(&self) -> &Arc<dyn Source> {
         self.file.source()

@@ -249,7 +249,8 @@ impl Reading<'_> {
             let own: Vec<&Column> = pieces.iter().filter_map(|piece| piece.get(column)).collect();
             let field = self.parts.first().and_then(|part| Some((part, *part.fields.get(column)?)));
             let place = || field.map_or_else(String::new, |(part, field)| part.table.place(field));
-            array::join(&own).within(place).map_err(|error| error.of_column(column))
+            let room = || self.budget.take(own.iter().map(|one| one.bytes() as u64).sum());
+            room().and_then(|()| array::join(&own)).within(place).map_err(|error| error.of_column(column))
         };
         (0..pieces.first().map_or(0, Vec::len)).map(join).collect()
     }

@@ -131,7 +131,7 @@ impl<'r, 'a> Run<'r, 'a> {
                 }
                 GroupValues::Built(values) => {
                     goals.push(GroupGoal::Turns(0, 0));
-                    turns.push(Some(Box::new(Turns::new(values, stored))));
+                    turns.push(Some(Box::new(Turns::new(values, stored, reading.budget))));
                 }
             }
         }

@@ -250,7 +250,7 @@ impl<'a> Reading<'a> {
                 let field = part.and_then(|part| Some((part, *part.fields.get(column)?)));
                 field.map_or_else(String::new, |(part, field)| part.table.place(field))
             };
-            let finished = reader.finish(entries, &mut take).within(place);
+            let finished = reader.finish(entries, &mut take, &|bytes| self.budget.take(bytes)).within(place);
             columns.push(finished.map_err(|error| error.of_column(column))?);
         }
         Ok(columns)

@@ -190,7 +190,12 @@ impl FieldReader for FakeReader {
         }
         Ok(Box::new(FakePlan { fake: any.downcast_ref().unwrap(), field, range: (start, stop), depth: 0 }))
     }
-    fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+    fn finish(
+        &self,
+        _entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        _room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column> {
         let mut take = |slot| take(if self.reversed { 2 - slot } else { slot });
         if self.field == 0 {
             return take(0);

@@ -4,6 +4,7 @@
 //! twice. Its thread waits for its turn instead. Meanwhile, it helps to decode the page that is being appended, piece
 //! by piece.
 
+use super::Budget;
 use crate::array::pages::Room;
 use crate::array::{Builder, Growing};
 use crate::error::Result;
@@ -30,6 +31,7 @@ pub struct Turns<'a> {
     like: Builder,
     /// Bytes in the files, of all its pages.
     stored: u64,
+    budget: &'a Budget,
 }
 
 struct State<'a> {
@@ -136,7 +138,7 @@ impl<'a> LargePage<'a> {
 
 impl<'a> Turns<'a> {
     /// Creates it for an empty column with pages of `stored` bytes in the files.
-    pub fn new(to: &'a mut Growing, stored: u64) -> Self {
+    pub fn new(to: &'a mut Growing, stored: u64, budget: &'a Budget) -> Self {
         let like = to.builder().like();
         let state = State {
             next: 0,
@@ -147,7 +149,20 @@ impl<'a> Turns<'a> {
             done: 0,
             room: (0.0, Arc::new([])),
         };
-        Self { state: Mutex::new(state), moved: Condvar::new(), like, stored }
+        Self { state: Mutex::new(state), moved: Condvar::new(), like, stored, budget }
+    }
+
+    /// Decodes values, and takes from the budget what they need beyond the `bytes` of their page.
+    fn counted<T>(
+        &self,
+        bytes: usize,
+        to: &mut Builder,
+        decode: impl FnOnce(&mut Builder) -> Result<T>,
+    ) -> Result<T> {
+        let before = to.bytes();
+        let found = decode(to)?;
+        self.budget.take(to.bytes().saturating_sub(before).saturating_sub(bytes) as u64)?;
+        Ok(found)
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'a>> {
@@ -170,7 +185,7 @@ impl<'a> Turns<'a> {
             drop(state);
             to.fill(|to| {
                 to.prepare(bytes, share(bytes, done));
-                decode(to)
+                self.counted(bytes, to, decode)
             })?;
             if turn.number == 0 && turn.length > 0 {
                 self.foresee(to, turn.length as f64);
@@ -184,7 +199,7 @@ impl<'a> Turns<'a> {
         self.provide(&room, turn.before as f64..(turn.before + turn.length) as f64);
         aside.reserve(0, bytes);
         aside.prepare(bytes, 0.0);
-        decode(&mut aside)?;
+        self.counted(bytes, &mut aside, decode)?;
         let mut state = self.lock();
         state.early.insert(turn.number, aside);
         let to = if state.next == turn.number { state.to.take() } else { None };
@@ -256,7 +271,7 @@ impl<'a> Turns<'a> {
                 drop(state);
                 let (bytes, more) = to.fill(|to| {
                     to.prepare(PIECE, share(PIECE, done));
-                    page.decode(piece, to)
+                    self.counted(PIECE, to, |to| page.decode(piece, to))
                 })?;
                 left_out.extend(more);
                 if turn.number == 0 && piece == 0 && turn.length > 0 {
@@ -288,7 +303,7 @@ impl<'a> Turns<'a> {
         let room = state.room.clone();
         drop(state);
         self.provide(&room, stored);
-        let result = page.decode(piece, &mut aside);
+        let result = self.counted(PIECE, &mut aside, |to| page.decode(piece, to));
         // The appending thread needs the memory back.
         drop(page);
         let mut state = self.lock();

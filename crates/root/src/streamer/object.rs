@@ -207,7 +207,10 @@ impl<'a> ObjectReader<'a> {
         let outer = self.cursor.narrow(end);
         let result = read(self);
         self.cursor.widen(outer);
-        if result.is_err() {
+        if let Err(error) = &result {
+            if error.is_no_memory() {
+                return result.map(Ok);
+            }
             self.problems += 1;
             self.cursor.seek(end)?;
             if self.problems > MOST_PROBLEMS {

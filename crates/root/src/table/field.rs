@@ -66,7 +66,14 @@ pub trait FieldReader: Any + Send + Sync {
     /// * numbers for [`Target::Direct`],
     /// * 64-bit starts and end for [`Target::Ends`],
     /// * the column itself for [`Target::Built`].
-    fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column>;
+    ///
+    /// `room` is asked before bytes are allocated in addition to these values.
+    fn finish(
+        &self,
+        entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column>;
 }
 
 /// The plan for reading some entries of a field from one part. It is pure data and never does I/O.

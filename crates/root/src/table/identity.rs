@@ -10,6 +10,17 @@ use twox_hash::XxHash3_64;
 /// Bytes that are read and hashed at once: they stay in the cache of a processor.
 const PIECE: usize = 64 << 10;
 
+/// Returns the number of pages of a field in the file. Pages that are stored once are one page.
+pub fn count_pages(table: &dyn Table, field: usize) -> usize {
+    let mut pages = Vec::new();
+    table.pages(field, 0, table.entries(), &mut pages);
+    let mut ranges: Vec<(u64, u64)> =
+        pages.iter().map(|page| (page.range.offset, page.range.length)).collect();
+    ranges.sort_unstable();
+    ranges.dedup();
+    ranges.len()
+}
+
 /// Offset, length, first entry and number of entries of each page of a field, each once, in the order of the file.
 fn places(table: &dyn Table, field: usize) -> Vec<[u64; 4]> {
     let mut pages = Vec::new();

@@ -41,7 +41,7 @@ mod page;
 pub mod writer;
 
 pub use field::{Ends, FieldInfo, FieldPlan, FieldReader, Lane, LaneValues, ListOffsets, Target};
-pub use identity::{content_hash, known_hash, places_hash};
+pub use identity::{content_hash, count_pages, known_hash, places_hash};
 pub use kept::{Kept, PageCache, Tail, set_most_cached};
 pub use page::{
     Page, PageDecoder, PageListed, PageOutput, PagePlace, PageSlice, PageWanted, PartsLeftOut, Unpacked,
@@ -129,6 +129,10 @@ pub trait Table: Any + Send + Sync {
     /// Adds the pages in the file that entries `start` to `stop` of a field need, and the pages needed to read those.
     /// Where this depends on values, adds all pages that they may need.
     fn pages(&self, field: usize, start: u64, stop: u64, to: &mut Vec<PageListed>);
+    /// Returns the stored columns of a field, if they and its type determine its values and other fields show them, too.
+    fn shared_columns(&self, _field: usize) -> Option<Vec<usize>> {
+        None
+    }
     /// Calls `take` with the bytes of each page of a field that is in memory.
     fn in_memory(&self, _field: usize, _take: &mut dyn FnMut(&[u8])) {}
     /// Describes how the values of a field are stored, as far as its pages do not tell: two fields with the same
@@ -151,13 +155,22 @@ pub trait Table: Any + Send + Sync {
     fn same_shape(&self, other: &dyn Table) -> bool;
     /// Estimated uncompressed bytes of some fields between two entries, in proportion to the entries.
     fn bytes_between(&self, fields: &[usize], start: u64, stop: u64) -> f64 {
-        let share = |&index: &usize| {
-            let field = self.field(index)?;
-            let entries = stop.min(field.entries).saturating_sub(start);
-            let (total, _) = self.field_bytes(index);
-            (field.entries > 0).then(|| total as f64 * entries as f64 / field.entries as f64)
+        self.bytes_in(fields, &[(start, stop)]).first().copied().unwrap_or_default()
+    }
+    /// The same for each of several ranges of entries.
+    fn bytes_in(&self, fields: &[usize], ranges: &[(u64, u64)]) -> Vec<f64> {
+        let fields = fields.iter().filter_map(|&index| {
+            let field = self.field(index).filter(|field| field.entries > 0)?;
+            Some((self.field_bytes(index).0 as f64, field.entries))
+        });
+        let fields: Vec<_> = fields.collect();
+        let between = |&(start, stop): &(u64, u64)| {
+            let share = |&(total, entries): &(f64, u64)| {
+                total * stop.min(entries).saturating_sub(start) as f64 / entries as f64
+            };
+            fields.iter().map(share).sum()
         };
-        fields.iter().filter_map(share).sum()
+        ranges.iter().map(between).collect()
     }
 
     /// The storage.

@@ -286,7 +286,12 @@ impl FieldReader for BranchReader {
         let (state, hollow) = (State::Begun, Arc::default());
         Ok(Box::new(BranchPlan { tree, branch: field, reader: self, start, stop, state, hollow }))
     }
-    fn finish(&self, entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+    fn finish(
+        &self,
+        entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        _room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column> {
         match (take(VALUES)?, &self.program.of, self.direct()) {
             (Column::Number { values, .. }, Ok(of), Some((number, _))) => {
                 nest(of, entries as usize, number, values)

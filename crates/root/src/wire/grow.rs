@@ -63,14 +63,14 @@ fn left(granted: bool, bytes: impl FnOnce() -> usize) -> Result<()> {
     if granted && memory_left() {
         Ok(())
     } else {
-        Err(Error::limit(format!("no memory for {} bytes", bytes())))
+        Err(Error::no_memory(format!("no memory for {} bytes", bytes())))
     }
 }
 
 /// An error if the system has no memory. Code that makes many small allocations calls it from time to time.
 #[inline]
 pub fn check() -> Result<()> {
-    if memory_left() { Ok(()) } else { Err(Error::limit("no memory")) }
+    if memory_left() { Ok(()) } else { Err(Error::no_memory("no memory")) }
 }
 
 /// Makes room in a text for more bytes.

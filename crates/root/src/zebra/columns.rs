@@ -125,10 +125,16 @@ impl FieldReader for ColumnReader {
         let ntuple: &Ntuple = of_format(table)?;
         Ok(Box::new(ColumnPlan { ntuple, reader: self, field, start, stop, stage: 0 }))
     }
-    fn finish(&self, _entries: u64, take: &mut dyn FnMut(usize) -> Result<Column>) -> Result<Column> {
+    fn finish(
+        &self,
+        _entries: u64,
+        take: &mut dyn FnMut(usize) -> Result<Column>,
+        room: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Column> {
         if self.column.is_index {
             let Column::Number { values, .. } = take(ENDS)? else { return Err(no_numbers()) };
             let ends = values.as_chunks::<8>().0;
+            room(4 * ends.len() as u64)?;
             let mut counts = pool::Filled::new(4 * ends.len().saturating_sub(1))?;
             for (count, pair) in counts.bytes().as_chunks_mut::<4>().0.iter_mut().zip(ends.windows(2)) {
                 if let [start, end] = pair {

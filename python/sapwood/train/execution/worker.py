@@ -233,7 +233,7 @@ class Worker:
         numbers = dict(zip(query.fields, query.numbers, strict=True))
         for name, leaf in query.outputs:
             if isinstance(leaf, Leaf):
-                part.sizes[name] += round(sum(native.bytes_between([numbers[leaf.field]], *one) for one in ranges))
+                part.sizes[name] += round(sum(native.bytes_in([numbers[leaf.field]], ranges)))
         part.size = size_of(part.results)
         return True
 

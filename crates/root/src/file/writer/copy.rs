@@ -45,7 +45,10 @@ impl Record {
             false
         };
         reader.instead = Some(&mut instead);
-        let value = reader.payload(&key.classname).ok().filter(|_| reader.problems == 0);
+        let value = match reader.payload(&key.classname) {
+            Err(error) if error.is_no_memory() => return Err(error),
+            value => value.ok().filter(|_| reader.problems == 0),
+        };
         let references = value.is_some().then(|| Arc::new(std::mem::take(&mut reader.references)));
         drop(reader);
         let mut names = HashSet::from([&*key.classname]);

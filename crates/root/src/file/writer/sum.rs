@@ -50,8 +50,10 @@ impl Sum {
         let mut noted = Noted::default();
         let (record, value) =
             Record::read_noting(file, key, &mut |class, member, at| noted.note(class, member, at))?;
-        let spans = value.and_then(|value| noted.spans(&record, &value).ok());
-        let (spans, partial) = spans.unwrap_or_default();
+        let (spans, partial) = match value.map(|value| noted.spans(&record, &value)) {
+            Some(Err(error)) if error.is_no_memory() => return Err(error),
+            spans => spans.and_then(Result::ok).unwrap_or_default(),
+        };
         Ok(Self { record, spans, partial, count: 1 })
     }
 

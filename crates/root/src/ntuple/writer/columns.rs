@@ -484,20 +484,6 @@ fn runs(places: impl Iterator<Item = i64>) -> Result<Vec<(usize, usize)>> {
     Ok(runs)
 }
 
-/// Bytes of the values of a column.
-pub fn bytes(column: &Column) -> usize {
-    match column {
-        Column::Number { values, .. } => values.len(),
-        Column::Text { offsets, bytes } => offsets.len() + bytes.len(),
-        Column::FixedList { values, .. } => bytes(values),
-        Column::List { offsets, values } => offsets.len() + bytes(values),
-        Column::Record { fields, .. } => fields.iter().map(|(_, field)| bytes(field)).sum(),
-        Column::Option { index, values } => index.len() + bytes(values),
-        Column::Union { index, variants, .. } => 2 * index.len() + variants.iter().map(bytes).sum::<usize>(),
-        Column::Empty => 0,
-    }
-}
-
 fn takes(structure: &Structure) -> String {
     match structure {
         Structure::Number { number, .. } => number.dtype().into(),

@@ -298,7 +298,7 @@ impl NTupleWriter {
         rows: usize,
         collecting: &mut Collecting,
     ) -> Result<()> {
-        let bytes: usize = columns.iter().map(columns::bytes).sum();
+        let bytes: usize = columns.iter().map(Column::bytes).sum();
         let step = STEP.min((self.options.cluster_bytes / 4).max(1) as usize).max(64 << 10);
         let step = (step as f64 / (bytes.max(1) as f64 / rows.max(1) as f64)).max(1.0) as usize;
         let mut from = 0;
