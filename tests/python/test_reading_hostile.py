@@ -7,13 +7,17 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import awkward as ak
 import numpy as np
 import pytest
 
 import sapwood
+from sapwood.objects.matrix import TMatrixSym
 
 
 @pytest.fixture
@@ -243,3 +247,50 @@ with sapwood.open(path) as file:
     assert done.returncode == 0, done.stderr
     if isinstance(step_size, int):
         assert done.stdout.split()[:2] == [str(step_size)] * 2
+
+
+def test_expressions_without_fields_do_not_take_memory_for_entries_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "f.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["t"] = {"x": np.arange(12345)}
+    data = bytearray(path.read_bytes())
+    with sapwood.open(path) as file:
+        place = data.index(struct.pack(">q", 12345), file.key("t").fSeekKey)
+    for entries in (200_000_000, 2**63 - 1):
+        struct.pack_into(">q", data, place, entries)
+        tree = sapwood.open(bytes(data))["t"]
+        calls: list[Callable[[], object]] = [
+            lambda tree=tree: tree.arrays(["1"]),
+            lambda tree=tree: tree.arrays(["q"], aliases={"q": "2.5"}, library="np"),
+            lambda tree=tree: list(tree.iterate(["1"], cut="0")),
+            lambda tree=tree: list(tree.iterate(["1"], step_size="1 MB")),
+        ]
+        for call in calls:
+            with pytest.raises(sapwood.LimitError, match=r"for \d+ entries takes over 402653184 bytes"):
+                call()
+
+
+class _Symmetric(TMatrixSym):
+    """A matrix that was read from an object of some bytes."""
+
+    def __init__(self, size: int, stored: int) -> None:
+        numbers = size * (size + 1) // 2
+        self._own = {"fNrows": size, "fNcols": size, "fElements": np.broadcast_to(np.float64(1), (numbers,))}
+        self._stored = SimpleNamespace(fNbytes=stored)
+
+    def __repr__(self) -> str:
+        return "a matrix"
+
+    parent = property(lambda self: self._stored)  # pyright: ignore[reportAssignmentType]
+
+    def member(self, name: str, all: bool = True, none_if_missing: bool = False) -> Any:  # noqa: A002
+        del all, none_if_missing
+        return self._own[name]
+
+
+def test_a_symmetric_matrix_takes_memory_in_proportion_to_its_stored_bytes() -> None:
+    small = _Symmetric(3, 100)
+    small._own["fElements"] = np.arange(6.0)
+    assert small.to_numpy().tolist() == [[0, 1, 2], [1, 3, 4], [2, 4, 5]]
+    with pytest.raises(sapwood.LimitError, match="40960000 computed numbers are too many for 6265 stored"):
+        _Symmetric(6400, 6265).to_numpy()

@@ -33,7 +33,7 @@ def check_computed(model: Model, count: int) -> None:
     """
     if count > _MANY_NUMBERS and model.parent is not None and count > _NUMBERS_PER_BYTE * model.parent.fNbytes:
         size = model.parent.fNbytes
-        raise LimitError(f"{model!r}: {count} bins are too many to compute numbers for each, for {size} stored bytes")
+        raise LimitError(f"{model!r}: {count} computed numbers are too many for {size} stored bytes")
 
 
 class AxisTraits:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sapwood.objects.axis import check_computed
 from sapwood.objects.model import Model, behavior
 
 Array = np.ndarray[Any, Any]
@@ -42,12 +43,21 @@ class TMatrixSym(TMatrix):
     """A symmetric matrix, stored as its upper right triangle."""
 
     def to_numpy(self) -> Array:
-        """Return the elements, of shape (rows, columns), both triangles."""
+        """Return the elements, of shape (rows, columns), both triangles.
+
+        Raises
+        ------
+        LimitError
+            They would take over 192 MB, and over 384 times the stored bytes of the object.
+        """
         stored = np.asarray(self.member("fElements"))
-        full = np.zeros(self.shape, dtype=stored.dtype)
-        upper = np.triu_indices(self.shape[0])
-        full[upper] = stored
-        full.T[upper] = stored
+        size = self.shape[0]
+        check_computed(self, size * size)
+        full = np.empty((size, size), dtype=stored.dtype)
+        end = 0
+        for row in range(size):
+            begin, end = end, end + size - row
+            full[row, row:] = full[row:, row] = stored[begin:end]
         return full
 
 

@@ -355,6 +355,11 @@ _MOST_TIMES = 384
 """Maximum bytes in memory for each byte of a file."""
 
 
+def most_bytes(stored: int) -> int:
+    """Return the maximum number of bytes in memory for what is read at once from a file of this size."""
+    return max(stored, _LEAST_STORED) * _MOST_TIMES
+
+
 class NumPy(Library):
     """NumPy: see `sapwood.columns.to_numpy` for what each type becomes."""
 
@@ -363,7 +368,7 @@ class NumPy(Library):
     def check(self, results: Iterable[Result], stored: int, where: str) -> None:
         """Count the bytes of arrays and of their objects, also those of fields that share their values."""
         needed = sum(columns.numpy_bytes(one.column) for one in results if not isinstance(one.value, np.ndarray))
-        if needed > max(stored, _LEAST_STORED) * _MOST_TIMES:
+        if needed > most_bytes(stored):
             raise LimitError(
                 f"the arrays and their objects would take {needed} bytes, over {_MOST_TIMES} times the {stored} bytes "
                 f"of the file: read fewer entries at a time, or choose another library\n{where}"

@@ -10,9 +10,9 @@ import numpy as np
 
 from sapwood import columns
 from sapwood.columns import Array, Column, Foreign
-from sapwood.errors import ArgumentError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, LimitError, SapwoodError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.garbage import no_garbage
-from sapwood.table.libraries import Entries, How, Library, Result
+from sapwood.table.libraries import Entries, How, Library, Result, most_bytes
 from sapwood.table.query import Formula, Group, Leaf, Node, Parts, Query
 from sapwood.table.schema import Field, HasFields
 
@@ -67,7 +67,8 @@ class ResultForm(NamedTuple):
         from sapwood.table.native import Exact
 
         places = {field: place for place, field in enumerate(query.all_fields)}
-        work = _Work(places, data, len(entries), self.library, by_entry=query.by_entry)
+        most = most_bytes(query.source.file.size)
+        work = _Work(places, data, len(entries), self.library, most, by_entry=query.by_entry)
         mask = None
         for node, column in Exact.of(query).columns(data, len(entries)):
             work.know(node, column)
@@ -150,9 +151,17 @@ class _Work:
     """The columns of one range of entries, and the values computed from them so far."""
 
     def __init__(
-        self, reads: dict[Field, int], data: list[Column | None], length: int, library: Library, *, by_entry: bool
+        self,
+        reads: dict[Field, int],
+        data: list[Column | None],
+        length: int,
+        library: Library,
+        most: int,
+        *,
+        by_entry: bool,
     ) -> None:
         self._reads = reads
+        self._most = most
         self._data = data
         self._length = length
         self._library = library
@@ -189,6 +198,10 @@ class _Work:
         if _is_long(value):
             raise ArgumentError(f"{text!r} is a number of more than 64 bits")
         if np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            if self._length * np.asarray(value).itemsize > self._most:
+                raise LimitError(
+                    f"{text!r} for {self._length} entries takes over {self._most} bytes: read fewer at a time"
+                )
             value = np.full(self._length, value)
         if len(value) != self._length:
             raise ArgumentError(

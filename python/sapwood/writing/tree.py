@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sapwood.columns import Type, length_of, type_of
 from sapwood.compression import Compression, code_of
-from sapwood.errors import ArgumentError, NotFoundError, SapwoodWarning, UnsupportedError, stacklevel
+from sapwood.errors import ArgumentError, LimitError, NotFoundError, SapwoodWarning, UnsupportedError, stacklevel
 from sapwood.writing.columns import Ready, to_columns
 from sapwood.writing.shapes import blank, shape_of
 from sapwood.writing.table import WritableTable
@@ -303,7 +303,10 @@ class FixedTree(WritableTable):
 def _blanks(types: Mapping[str, Type], entries: int) -> dict[str, Ready]:
     """Return columns of zeros, empty strings and empty lists."""
     shapes = {name: shape_of(kind, name, {}, nameless=True) for name, kind in types.items()}
-    return {name: Ready(blank(shape, entries)) for name, shape in shapes.items()}
+    try:
+        return {name: Ready(blank(shape, entries)) for name, shape in shapes.items()}
+    except (MemoryError, ValueError):
+        raise LimitError(f"no memory for {', '.join(types)} in {entries} entries") from None
 
 
 class WritableBranch:
