@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.objects.matrix import TMatrixSym
+from sapwood.objects.matrix import TMatrixSparse, TMatrixSym
 
 
 @pytest.fixture
@@ -288,9 +288,11 @@ class _Symmetric(TMatrixSym):
         return self._own[name]
 
 
-def test_a_symmetric_matrix_takes_memory_in_proportion_to_its_stored_bytes() -> None:
+def test_a_matrix_takes_memory_in_proportion_to_its_stored_bytes() -> None:
     small = _Symmetric(3, 100)
     small._own["fElements"] = np.arange(6.0)
     assert small.to_numpy().tolist() == [[0, 1, 2], [1, 3, 4], [2, 4, 5]]
     with pytest.raises(sapwood.LimitError, match="40960000 computed numbers are too many for 6265 stored"):
         _Symmetric(6400, 6265).to_numpy()
+    with pytest.raises(sapwood.LimitError, match="40960000 computed numbers are too many for 6265 stored"):
+        TMatrixSparse.to_numpy(_Symmetric(6400, 6265))  # pyright: ignore[reportArgumentType]

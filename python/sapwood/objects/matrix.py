@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,14 @@ class TMatrixSparse(TMatrix):
     """A sparse matrix: only nonzero elements are stored (compressed sparse rows)."""
 
     def to_numpy(self) -> Array:
-        """Return all elements, of shape (rows, columns)."""
+        """Return all elements, of shape (rows, columns).
+
+        Raises
+        ------
+        LimitError
+            They would take over 192 MB, and over 384 times the stored bytes of the object.
+        """
+        check_computed(self, prod(self.shape))
         stored = np.asarray(self.member("fElements"))
         full = np.zeros(self.shape, dtype=stored.dtype)
         rows = np.repeat(np.arange(self.shape[0]), np.diff(np.asarray(self.member("fRowIndex"), dtype=np.int64)))

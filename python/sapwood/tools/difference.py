@@ -95,6 +95,7 @@ def differences(
     for_local = {name: value for name, value in given.items() if name in FOR_ANY_FILE}
     mixed = is_url(first) != is_url(second)  # options of remote storage are then for one of them
     own = [for_local if mixed and not is_url(one) else given for one in (first, second)]
+    own = [{"object_cache": None, **one} for one in own]  # each object is read once
     with sapwood.open(first, **own[0]) as a, sapwood.open(second, **own[1]) as b:
         if _is_table(a) or _is_table(b):
             if not (_is_table(a) and _is_table(b)):
