@@ -141,15 +141,15 @@ def versions_of(classes: Mapping[str, str | tuple[str, int]]) -> dict[str, tuple
     Raises
     ------
     ArgumentError
-        A name has a zero byte or lone surrogates, or a version is not between 0 and 32767.
+        A name has a zero byte or lone surrogates, or a version is not between -1 (none) and 32767.
     """
     for name, given in classes.items():
         check_text("a key of `classes`", name)
         text, version = (given, 1) if isinstance(given, str) else given
         check_text("the name of a class", text)
-        if not is_count(version) or not 0 <= version <= _LARGEST_VERSION:
+        if not is_count(version) or not -1 <= version <= _LARGEST_VERSION:
             raise ArgumentError(
-                f"the version of class {text!r} is a number from 0 to {_LARGEST_VERSION}, not {version!r}"
+                f"the version of class {text!r} is a number from -1 (none) to {_LARGEST_VERSION}, not {version!r}"
             )
         if "\0" in text:
             raise ArgumentError(f"{text!r} is not a valid name of a class")
