@@ -213,17 +213,22 @@ def test_many_records_without_a_list_of_keys(tmp_path: Path) -> None:
     assert time.process_time() - before < 2
 
 
-@pytest.mark.parametrize("step_size", [1, 1000, "1 MB"])
-def test_steps_through_more_entries_than_there_can_be(tmp_path: Path, step_size: int | str) -> None:
-    """A tree that claims 2**63 - 1 entries gives its first step, or an error, at once and with little memory."""
-    path = tmp_path / "f.root"
+def _claiming(path: Path, entries: int) -> bytes:
+    """Write a file with a tree, and return its bytes with another number of entries of the tree."""
     with sapwood.recreate(path, compression=None) as file:
         file["t"] = {"x": np.arange(12345)}
     data = bytearray(path.read_bytes())
     with sapwood.open(path) as file:
         place = data.index(struct.pack(">q", 12345), file.key("t").fSeekKey)
-    struct.pack_into(">q", data, place, 2**63 - 1)
-    path.write_bytes(data)
+    struct.pack_into(">q", data, place, entries)
+    return bytes(data)
+
+
+@pytest.mark.parametrize("step_size", [1, 1000, "1 MB"])
+def test_steps_through_more_entries_than_there_can_be(tmp_path: Path, step_size: int | str) -> None:
+    """A tree that claims 2**63 - 1 entries gives its first step, or an error, at once and with little memory."""
+    path = tmp_path / "f.root"
+    path.write_bytes(_claiming(path, 2**63 - 1))
     script = """
 import resource, sys
 import sapwood
@@ -250,15 +255,8 @@ with sapwood.open(path) as file:
 
 
 def test_expressions_without_fields_do_not_take_memory_for_entries_that_are_not_there(tmp_path: Path) -> None:
-    path = tmp_path / "f.root"
-    with sapwood.recreate(path, compression=None) as file:
-        file["t"] = {"x": np.arange(12345)}
-    data = bytearray(path.read_bytes())
-    with sapwood.open(path) as file:
-        place = data.index(struct.pack(">q", 12345), file.key("t").fSeekKey)
     for entries in (200_000_000, 2**63 - 1):
-        struct.pack_into(">q", data, place, entries)
-        tree = sapwood.open(bytes(data))["t"]
+        tree = sapwood.open(_claiming(tmp_path / "f.root", entries))["t"]
         calls: list[Callable[[], object]] = [
             lambda tree=tree: tree.arrays(["1"]),
             lambda tree=tree: tree.arrays(["q"], aliases={"q": "2.5"}, library="np"),

@@ -119,8 +119,8 @@ def opened_ahead(
 ) -> Generator[tuple[str, Callable[[], Input]]]:
     """Yield each path, and a function that returns the open file or raises the error of opening it.
 
-    A second thread opens the file after the yielded one, and reads the trees that `trees` names. `begun` has the first
-    files, or their errors, as far as they were opened already; they are closed at the end.
+    A second thread opens the file after the yielded one, and reads the trees that `trees` names. `begun` holds the
+    first files, which are open already, or their errors. They are closed at the end.
     """
     import queue
     import threading
