@@ -1149,6 +1149,7 @@ def mix_rows(
     masks: Sequence[tuple[int, int]],
     length: int,
     seed: int | None,
+    aligned: int,
 ) -> tuple[list[Foreign], list[Foreign], list[Foreign]]:
     """Mix the rows of columns, or leave them in their order, and pad lists.
 
@@ -1165,6 +1166,8 @@ def mix_rows(
         The number of rows.
     seed
         The number that determines the order; None for the order of the columns.
+    aligned
+        The row whose address is divisible by 64, in columns and masks with rows of equal length.
 
     Returns
     -------

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import sapwood
-from sapwood.errors import ArgumentError, MissingPackageError, UnsupportedError
+from sapwood.errors import ArgumentError, MissingFileError, MissingPackageError, UnsupportedError
 from sapwood.frames.batches import _owned, _Source  # pyright: ignore[reportPrivateUsage]
 
 ENTRIES, CLUSTER = 1000, 37
@@ -447,6 +447,22 @@ def test_pytorch_takes_arrays_through_dlpack(path: Path, monkeypatch: pytest.Mon
     for shuffle in (False, True):
         found = list(sapwood.batches(f"{path}:t", ["id", "pt", "vec"], 400, shuffle=shuffle, library="torch", pad=3))
         assert sorted(ids(found)) == list(range(ENTRIES))
+
+
+def test_converted_batches_before_an_error_are_given_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("torch")
+    module.from_dlpack = np.from_dlpack  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", module)
+    paths = [tmp_path / "1.root", tmp_path / "2.root"]
+    for one in paths:
+        with sapwood.recreate(one) as file:
+            file.mktree("t", {"id": np.arange(110, dtype="i4")})
+    batches = sapwood.batches([f"{one}:t" for one in paths], "id", 10, library="torch")
+    paths[1].unlink()
+    batches = iter(batches)
+    assert ids(itertools.islice(batches, 11)) == list(range(110))
+    with pytest.raises(MissingFileError, match=r"2\.root"):
+        next(batches)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])

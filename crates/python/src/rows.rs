@@ -23,6 +23,7 @@ fn mix_rows<'py>(
     masks: Vec<(usize, usize)>,
     length: usize,
     seed: Option<u64>,
+    aligned: usize,
 ) -> PyResult<RowsTaken<'py>> {
     let source = |(values, width, lists, pad): SourceGiven<'_>| {
         let (number, values) = borrow::numbers(&values)?;
@@ -31,7 +32,7 @@ fn mix_rows<'py>(
     let columns = columns.into_iter().map(source).collect::<PyResult<Vec<_>>>()?;
     let offsets = offsets.iter().map(words).collect::<PyResult<Vec<_>>>()?;
     let pool = pool()?;
-    let mix = || pool.install(|| mix::mix(&columns, &offsets, &masks, length, seed));
+    let mix = || pool.install(|| mix::mix(&columns, &offsets, &masks, length, seed, aligned));
     let found = py.detach(mix).map_err(raise)?;
     let array = |number, filled| writable(py, number, filled);
     Ok((

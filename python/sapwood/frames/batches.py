@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass
@@ -48,6 +48,8 @@ _MIXED = 8
 """Default number of clusters to mix."""
 _BATCHES = 16
 """Maximum number of batches to read at a time, in whole clusters, without mixing."""
+_GROUP, _GROUPS = 4, 4
+"""Number of batches converted for another library at a time, and of such groups before they are requested."""
 _OPEN = 64
 """Maximum number of open files."""
 _LONGEST = 1 << 31
@@ -311,15 +313,15 @@ class Batches:
         opened = self._open = _Opened()
         convert = self._conversion()
         jobs = (partial(self._read, order, number, position, opened) for number in range(first, len(order.windows)))
-        windows = read_ahead(jobs, _nothing)
+        batches = self._batches(read_ahead(jobs, _nothing))
         if convert is not None:
-            # A thread converts a window while another one reads the next.
-            windows = read_ahead(self._conversions(windows, convert), _nothing)
+            # A thread converts batches while another one reads the next window.
+            batches = _converted(batches, convert)
         # The buffers of each window and batch serve again, until the end of the epoch.
         held = _native.HeldBuffers()
         try:
-            with closing(windows):
-                for batch in islice(self._batches(windows, convert), max(0, len(self) - self._done)):
+            with closing(batches):
+                for batch in islice(batches, max(0, len(self) - self._done)):
                     self._done += 1
                     yield batch
                     if self._running != loop:
@@ -334,42 +336,28 @@ class Batches:
             if self._running == loop:
                 self._running = 0
 
-    def _batches(self, windows: Iterable[_Window], convert: _Conversion | None) -> Iterator[dict[str, Any]]:
+    def _batches(self, windows: Generator[_Window, None, None]) -> Generator[dict[str, Any], None, None]:
         """Yield the batches of windows, and join those that begin in one window and end in another."""
         pieces: list[dict[str, _Rows]] = []
         waiting = 0
-        for window in windows:
-            while window:
-                entries, piece = window.popleft()
-                if entries == self._size:
-                    yield piece
-                    continue
-                pieces.append(piece)
-                waiting += entries
-                if waiting == self._size:
-                    yield self._batch(pieces, convert)
-                    pieces, waiting = [], 0
+        with closing(windows):
+            for window in windows:
+                while window:
+                    entries, piece = window.popleft()
+                    if entries == self._size:
+                        yield piece
+                        continue
+                    pieces.append(piece)
+                    waiting += entries
+                    if waiting == self._size:
+                        yield self._batch(pieces)
+                        pieces, waiting = [], 0
         if waiting and not self._drop_last:
-            yield self._batch(pieces, convert)
+            yield self._batch(pieces)
 
     def close(self) -> None:
         """Close the files."""
         _close(self._open)
-
-    def _conversions(
-        self, windows: Generator[_Window, None, None], convert: _Conversion
-    ) -> Generator[Callable[[], _Window], None, None]:
-        """Return jobs that convert the whole batches of each window."""
-
-        def converted(window: _Window) -> _Window:
-            for place, (entries, batch) in enumerate(window):
-                if entries == self._size:
-                    window[place] = entries, convert(batch)
-            return window
-
-        with closing(windows):
-            for window in windows:
-                yield partial(converted, window)
 
     def _read(self, order: _Order, number: int, position: int, opened: _Opened) -> _Window:
         """Read the clusters of a window, and mix and pad their rows; those from a position in the epoch on are used."""
@@ -399,18 +387,20 @@ class Batches:
             data["sample"] = ("number", np.repeat(np.array([unit.sample for unit in units], np.int32), lengths))
             data["weight"] = ("number", np.repeat(np.array([weights[unit.sample] for unit in units]), lengths))
         begin = int(order.edges[number])
+        start = max(position - begin, 0)
+        whole = range(-begin % self._size, length, self._size)
+        edges = [start, *(edge for edge in whole if edge > start)]
         sources, offsets = self._sources(data)
         if self._mixed or any(one.pad is not None for one in sources):
-            sources, offsets = _mixed(sources, offsets, length, self._key(order.epoch, number) if self._mixed else None)
+            key = self._key(order.epoch, number) if self._mixed else None
+            sources, offsets = _mixed(sources, offsets, length, key, whole.start)
         else:
             sources = _owned(sources)
-        start = max(position - begin, 0)
-        edges = [start, *range((begin + start) // self._size * self._size + self._size - begin, length, self._size)]
         window = _Window()
         for first, last in pairwise([*edges, length]):
             rows = _between(sources, offsets, first, last)
             # A loop takes whole batches without any work of its own.
-            window.append((last - first, self._batch([rows], None) if last - first == self._size else rows))
+            window.append((last - first, self._batch([rows]) if last - first == self._size else rows))
         return window
 
     def _data(self, groups: Sequence[Sequence[Slice]]) -> list[Column | None]:
@@ -501,7 +491,7 @@ class Batches:
         return query
 
     @staticmethod
-    def _batch(pieces: list[dict[str, _Rows]], convert: _Conversion | None) -> dict[str, Any]:
+    def _batch(pieces: list[dict[str, _Rows]]) -> dict[str, Any]:
         batch: dict[str, Any] = {}
         for name, first in pieces[0].items():
             if isinstance(first, tuple):
@@ -510,7 +500,7 @@ class Batches:
                 batch[f"{name}_offsets"] = _joined_offsets([offsets for offsets, _ in lists])
             else:
                 batch[name] = _joined([piece[name] for piece in pieces])
-        return batch if convert is None else convert(batch)
+        return batch
 
     def _conversion(self) -> _Conversion | None:
         """Return a function that converts the arrays of a batch, with the settings of this thread."""
@@ -520,6 +510,35 @@ class Batches:
         if self._library == "torch":
             return lambda batch: {name: module.from_dlpack(array) for name, array in batch.items()}
         return partial(_of_jax, module.config.jax_enable_x64, module.config.jax_default_device)
+
+
+def _converted(
+    batches: Generator[dict[str, Any], None, None], convert: _Conversion
+) -> Generator[dict[str, Any], None, None]:
+    """Convert batches in a background thread, before they are requested."""
+
+    def job(group: deque[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [convert(group.popleft()) for _ in range(len(group))]
+
+    def jobs() -> Generator[Callable[[], list[dict[str, Any]]], None, None]:
+        group: deque[dict[str, Any]] = deque()
+        try:
+            for batch in batches:
+                group.append(batch)
+                if len(group) == _GROUP:
+                    yield partial(job, group)
+        except Exception:
+            # The batches before an error are given out first.
+            yield partial(job, group)
+            raise
+        yield partial(job, group)
+
+    with closing(batches), closing(read_ahead(jobs(), _nothing, depth=_GROUPS)) as groups:
+        for group in groups:
+            # No reference to a batch remains here, so that the caller can free it.
+            group.reverse()
+            while group:
+                yield group.pop()
 
 
 def _resumed(arguments: Any, options: Any, state: Mapping[str, Any], begun: bool) -> Batches:
@@ -692,11 +711,12 @@ def _between(sources: Sequence[_Source], offsets: Sequence[Array], start: int, s
 
 
 def _mixed(
-    sources: Sequence[_Source], offsets: Sequence[Array], length: int, seed: int | None
+    sources: Sequence[_Source], offsets: Sequence[Array], length: int, seed: int | None, aligned: int
 ) -> tuple[list[_Source], list[Array]]:
     """Return the sources in the order that follows from a number (None: their own), with lists padded.
 
-    Padded lists of the same lengths share their mask.
+    Padded lists of the same lengths share their mask. The addresses of row `aligned` are divisible by 64: JAX copies
+    other batches twice.
     """
     columns = [
         (np.ascontiguousarray(one.values).reshape(-1), prod(one.values.shape[1:]), one.lists, one.pad)
@@ -705,7 +725,7 @@ def _mixed(
     masks = list(
         dict.fromkeys((one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None)
     )
-    taken, ends, found_masks = _native.mix_rows(columns, offsets, masks, length, seed)
+    taken, ends, found_masks = _native.mix_rows(columns, offsets, masks, length, seed, aligned)
     found: list[_Source] = []
     for one, values in zip(sources, taken, strict=True):
         inner = one.values.shape[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -231,11 +232,13 @@ def read_ahead(
     on_demand: int = 0,
     found: Callable[[T], object] | None = None,
     is_last: Callable[[T], bool] | None = None,
+    depth: int = 1,
 ) -> Generator[T, None, None]:
-    """Run jobs one after another in a background thread, each while the result of the previous one is in use.
+    """Run jobs one after another in a background thread, up to `depth` jobs before their results are requested.
 
     The first job, and the `on_demand` jobs after it, run on the calling thread when their results are requested.
-    `found` is called with each result before the next job starts. `is_last` returns whether a result is the last one.
+    `found` is called with each result; with a depth of 1, before the next job starts. `is_last` returns whether a
+    result is the last one.
 
     Closing the iterator calls `give_up`, which cancels the running job, and starts no other. Waiting for a new job
     (opening the next file) is cancelled too. The iterator raises the error of a job in its turn. If the system refuses
@@ -263,14 +266,14 @@ def read_ahead(
             return None
 
     # The caller waits for the first result anyway.
-    pending: Future[list[T]] | None = None
+    pending: deque[Future[list[T]] | None] = deque([None])
     try:
-        while box := stop.call(run) if pending is None else pending.result():
+        while box := stop.call(run) if (first := pending.popleft()) is None else first.result():
             if found is not None:
                 found(box[0])
             ended = is_last is not None and is_last(box[0])
             if on_demand <= 0 and not ended:
-                pending = order()
+                pending.extend(order() for _ in range(depth - len(pending)))
             # No reference to the result remains here, so that the caller can free it.
             yield box.pop()
             if os.getpid() != process:
@@ -279,12 +282,13 @@ def read_ahead(
                 return
             if on_demand > 0:
                 on_demand -= 1
-                pending = order()
+                pending.append(order())
     finally:
         if os.getpid() == process:
             # In a forked process there is no thread to end, and a lock may be held by one.
-            if pending is not None:
-                pending.cancel()
+            for one in pending:
+                if one is not None:
+                    one.cancel()
             stop.give_up()
             give_up()
             pool.shutdown()

@@ -45,13 +45,14 @@ pub struct Mixed {
 /// Mixes the rows of columns, as a seed determines, or leaves them in their order.
 ///
 /// `masks` are the indices of offsets and the lengths to which their lists are padded. Each column is mixed by one thread
-/// of the current pool.
+/// of the current pool. In columns and masks with rows of equal length, row `aligned` is at an address divisible by 64.
 pub fn mix(
     sources: &[Source],
     offsets: &[ScalarBuffer<i64>],
     masks: &[(usize, usize)],
     length: usize,
     seed: Option<u64>,
+    aligned: usize,
 ) -> Result<Mixed> {
     let order = Order::new(length, seed)?;
     let lists = offsets.par_iter().map(|one| Lists::of(one, &order.0)).collect::<Result<Vec<_>>>()?;
@@ -59,13 +60,13 @@ pub fn mix(
         lists.get(place).ok_or_else(|| Error::argument("a column names offsets that are not there"))
     };
     let values = |source: &Source| match (source.lists, source.pad) {
-        (None, _) => fixed(&source.values, source.width, &order.0),
+        (None, _) => fixed(&source.values, source.width, &order.0, aligned),
         (Some(place), None) => lists_at(place)?.items(&source.values, source.width),
-        (Some(place), Some(pad)) => lists_at(place)?.padded(&source.values, source.width, pad),
+        (Some(place), Some(pad)) => lists_at(place)?.padded(&source.values, source.width, pad, aligned),
     };
     let (values, masks) = rayon::join(
         || sources.par_iter().with_max_len(1).map(values).collect::<Result<_>>(),
-        || masks.iter().map(|&(place, pad)| lists_at(place)?.mask(pad)).collect::<Result<_>>(),
+        || masks.iter().map(|&(place, pad)| lists_at(place)?.mask(pad, aligned)).collect::<Result<_>>(),
     );
     Ok(Mixed { values: values?, masks: masks?, offsets: lists.into_iter().map(|one| one.offsets).collect() })
 }
@@ -134,9 +135,14 @@ fn too_large() -> Error {
     Error::limit("a batch would have more bytes than memory can have")
 }
 
+/// Creates a buffer of `count` rows of `width` bytes each, whose row `aligned` is at an address divisible by 64.
+fn room(count: usize, width: usize, aligned: usize) -> Result<Filled> {
+    Filled::aligned(count.checked_mul(width).ok_or_else(too_large)?, aligned.wrapping_mul(width))
+}
+
 /// Returns rows of `width` bytes each.
-fn fixed(values: &[u8], width: usize, rows: &[u32]) -> Result<Filled> {
-    let mut filled = Filled::new(rows.len().checked_mul(width).ok_or_else(too_large)?)?;
+fn fixed(values: &[u8], width: usize, rows: &[u32], aligned: usize) -> Result<Filled> {
+    let mut filled = room(rows.len(), width, aligned)?;
     let out = filled.bytes();
     match width {
         0 => {}
@@ -245,9 +251,9 @@ impl Lists {
     }
 
     /// Returns the first `pad` items of each list, with zeros for missing items.
-    fn padded(&self, values: &[u8], width: usize, pad: usize) -> Result<Filled> {
+    fn padded(&self, values: &[u8], width: usize, pad: usize, aligned: usize) -> Result<Filled> {
         let row = pad.checked_mul(width).ok_or_else(too_large)?;
-        let mut filled = Filled::new(self.starts().len().checked_mul(row).ok_or_else(too_large)?)?;
+        let mut filled = room(self.starts().len(), row, aligned)?;
         let out = filled.bytes();
         let mut place = 0;
         for (number, (start, length)) in self.starts().iter().zip(self.lengths()).enumerate() {
@@ -278,8 +284,8 @@ impl Lists {
     }
 
     /// Returns which items of [`Lists::padded`] are present, one byte each.
-    fn mask(&self, pad: usize) -> Result<Filled> {
-        let mut filled = Filled::new(self.starts().len().checked_mul(pad).ok_or_else(too_large)?)?;
+    fn mask(&self, pad: usize, aligned: usize) -> Result<Filled> {
+        let mut filled = room(self.starts().len(), pad, aligned)?;
         let out = filled.bytes();
         let mut place = 0;
         for length in self.lengths() {
@@ -401,7 +407,7 @@ mod tests {
             source(Number::F32, items, 4, Some(0), Some(1)),
         ];
         for seed in [None, Some(1), Some(2), Some(3)] {
-            let found = mix(&sources, std::slice::from_ref(&offsets), &[(0, 1)], 3, seed).unwrap();
+            let found = mix(&sources, std::slice::from_ref(&offsets), &[(0, 1)], 3, seed, 1).unwrap();
             let bytes = found.values[0].as_slice().as_chunks().0.iter();
             let rows: Vec<f32> = bytes.map(|bytes| i64::from_ne_bytes(*bytes) as f32).collect();
             assert_eq!(read(&found.values[2]), rows);
@@ -409,10 +415,13 @@ mod tests {
                 read(&found.values[1]).into_iter().filter(|value| value.fract() == 0.0).collect();
             assert_eq!(whole, rows);
             assert_eq!((found.offsets[0].size(), found.masks[0].as_slice()), (32, [1u8; 3].as_slice()));
+            let rows = [(&found.values[0], 8), (&found.values[2], 4), (&found.masks[0], 1)];
+            assert!(rows.iter().all(|(one, width)| (one.as_slice().as_ptr().addr() + width) % 64 == 0));
         }
         let lost = source(Number::F32, Buffer::default(), 4, Some(1), None);
         assert!(
-            mix(&[lost], &[offsets], &[], 3, None).is_err() && mix(&[], &[], &[(0, 1)], 1, None).is_err()
+            mix(&[lost], &[offsets], &[], 3, None, 0).is_err()
+                && mix(&[], &[], &[(0, 1)], 1, None, 0).is_err()
         );
     }
 
@@ -421,11 +430,11 @@ mod tests {
         let values: Vec<u8> = (0..240).collect();
         for width in [1, 2, 3, 4, 8, 12, 16, 24] {
             let row = |number: usize| values[number * width..][..width].to_vec();
-            let found = fixed(&values, width, &[9, 0, 3]).unwrap();
+            let found = fixed(&values, width, &[9, 0, 3], 0).unwrap();
             assert_eq!(found.as_slice(), [row(9), row(0), row(3)].concat());
-            assert!(fixed(&values, width, &[240 / width as u32]).is_err());
+            assert!(fixed(&values, width, &[240 / width as u32], 0).is_err());
         }
-        assert_eq!(fixed(&[], 0, &[5]).unwrap().size(), 0);
+        assert_eq!(fixed(&[], 0, &[5], 0).unwrap().size(), 0);
     }
 
     #[test]
@@ -455,9 +464,9 @@ mod tests {
                     one
                 };
                 let padded: Vec<f32> = expected.iter().flat_map(pads).collect();
-                assert_eq!(read(&lists.padded(&values, 4, pad).unwrap()), padded);
+                assert_eq!(read(&lists.padded(&values, 4, pad, 1).unwrap()), padded);
                 let mask = expected.iter().flat_map(|one| (0..pad).map(|i| u8::from(i < one.len())));
-                assert_eq!(lists.mask(pad).unwrap().as_slice(), mask.collect::<Vec<_>>());
+                assert_eq!(lists.mask(pad, 1).unwrap().as_slice(), mask.collect::<Vec<_>>());
             }
             let found = lists.offsets;
             let found = found.as_slice().as_chunks().0.iter().map(|bytes| i64::from_ne_bytes(*bytes));
@@ -474,10 +483,10 @@ mod tests {
             assert!(Lists::of(&offsets, &[0]).is_err(), "{offsets:?}");
         }
         let long = Lists::of(&[0, 1 << 40], &[0]).unwrap();
-        assert!(long.items(&[0; 64], 4).is_err() && long.padded(&[0; 64], 4, 100).is_err());
-        assert!(long.padded(&[0; 64], 4, usize::MAX / 2).is_err() && long.mask(usize::MAX).is_err());
+        assert!(long.items(&[0; 64], 4).is_err() && long.padded(&[0; 64], 4, 100, 0).is_err());
+        assert!(long.padded(&[0; 64], 4, usize::MAX / 2, 0).is_err() && long.mask(usize::MAX, 0).is_err());
         let beyond = Lists::of(&[100, 101], &[0]).unwrap();
-        assert!(beyond.items(&[0; 64], 4).is_err() && beyond.padded(&[0; 64], 4, 1).is_err());
+        assert!(beyond.items(&[0; 64], 4).is_err() && beyond.padded(&[0; 64], 4, 1, 0).is_err());
         assert!(Lists::of(&[0, 1], &[0, 1]).is_err());
     }
 }

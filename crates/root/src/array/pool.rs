@@ -281,9 +281,14 @@ pub struct Filled {
     /// May be longer: clearing the end of a reused buffer would be wasted work.
     buffer: Vec<u8>,
     bytes: usize,
+    /// First byte, after those that place it at a boundary.
+    start: usize,
     /// Whether its memory was not used before.
     fresh: bool,
 }
+
+/// Boundary of [`Filled::aligned`]: JAX copies arrays that do not start at such a multiple of bytes.
+const BOUNDARY: usize = 64;
 
 impl Filled {
     /// Creates a buffer of this many bytes.
@@ -291,6 +296,13 @@ impl Filled {
         let filled = Self::among_others(bytes)?;
         let large = LargePages::of(filled.room().into_iter().collect(), &[]);
         large.addresses().iter().for_each(|&page| large.request(page));
+        Ok(filled)
+    }
+    /// Creates a buffer of this many bytes, whose byte at `place` is at an address divisible by 64.
+    pub fn aligned(bytes: usize, place: usize) -> Result<Self> {
+        let mut filled = Self::new(bytes.saturating_add(BOUNDARY))?;
+        let address = filled.buffer.as_ptr().addr().wrapping_add(place);
+        (filled.start, filled.bytes) = (address.wrapping_neg() % BOUNDARY, bytes);
         Ok(filled)
     }
     /// Creates one of several buffers that share [`LargePages`].
@@ -307,7 +319,7 @@ impl Filled {
             buffer = grown(buffer, bytes)?;
             buffer.resize(bytes, 0);
         }
-        Ok(Self { buffer, bytes, fresh })
+        Ok(Self { buffer, bytes, start: 0, fresh })
     }
     /// Its memory, if that was not used before and is not left to the allocator.
     pub fn room(&self) -> Option<Room> {
@@ -319,11 +331,11 @@ impl Filled {
     }
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        self.buffer.get(..self.bytes).unwrap_or_default()
+        self.buffer.get(self.start..self.start + self.bytes).unwrap_or_default()
     }
     /// The bytes, to be written.
     pub fn bytes(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(..self.bytes).unwrap_or_default()
+        self.buffer.get_mut(self.start..self.start + self.bytes).unwrap_or_default()
     }
     /// Returns the buffer, with at least this many bytes.
     pub fn into_inner(mut self) -> Vec<u8> {
@@ -331,7 +343,7 @@ impl Filled {
     }
     /// Like [`share`].
     pub fn share(mut self) -> Buffer {
-        share(std::mem::take(&mut self.buffer)).slice_with_length(0, self.bytes)
+        share(std::mem::take(&mut self.buffer)).slice_with_length(self.start, self.bytes)
     }
 }
 
@@ -470,6 +482,22 @@ mod tests {
         drop(Filled::new(size).unwrap());
         assert!(pool().buffers.iter().any(|(_, buffer)| buffer.size() == size));
         assert!(Filled::new(usize::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn a_place_of_a_buffer_is_aligned() {
+        for place in [0, 1, 4, 63, 64, 1000] {
+            for size in [0, 1, 100, 1 << 17] {
+                let mut filled = Filled::aligned(size, place).unwrap();
+                filled.bytes().fill(7);
+                assert_eq!((filled.bytes().as_ptr().addr() + place) % 64, 0);
+                assert_eq!(filled.as_slice(), vec![7; size]);
+                let address = filled.as_slice().as_ptr();
+                let shared = filled.share();
+                assert_eq!((shared.as_ptr(), shared.as_slice()), (address, vec![7; size].as_slice()));
+            }
+        }
+        assert!(Filled::aligned(usize::MAX, 0).is_err());
     }
 
     #[test]
