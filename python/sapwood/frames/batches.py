@@ -699,12 +699,13 @@ number of entries of each."""
 
 
 def _between(sources: Sequence[_Source], offsets: Sequence[Array], start: int, stop: int) -> dict[str, _Rows]:
-    """Return rows without a copy of their values."""
+    """Return rows without a copy of their values. Sources with the same array get the same rows."""
     own = [one[start : stop + 1] for one in offsets]
     places = [(int(one[0]), int(one[-1])) for one in own]
     shifted = [one - first for one, (first, _) in zip(own, places, strict=True)]
+    rows = {id(one.values): one.values[start:stop] for one in sources if one.lists is None}
     return {
-        one.name: one.values[start:stop] if one.lists is None
+        one.name: rows[id(one.values)] if one.lists is None
         else (shifted[one.lists], one.values[slice(*places[one.lists])])
         for one in sources
     }  # fmt: skip
@@ -726,6 +727,7 @@ def _mixed(
         dict.fromkeys((one.lists, one.pad) for one in sources if one.lists is not None and one.pad is not None)
     )
     taken, ends, found_masks = _native.mix_rows(columns, offsets, masks, length, seed, aligned)
+    shaped = {one: mask.reshape(length, one[1]) for one, mask in zip(masks, found_masks, strict=True)}
     found: list[_Source] = []
     for one, values in zip(sources, taken, strict=True):
         inner = one.values.shape[1:]
@@ -735,8 +737,7 @@ def _mixed(
             found.append(_Source(one.name, values.reshape(len(values) // max(prod(inner), 1), *inner), one.lists))
         else:
             found.append(_Source(one.name, values.reshape(length, one.pad, *inner), None))
-            mask = found_masks[masks.index((one.lists, one.pad))]
-            found.append(_Source(f"{one.name}_mask", mask.reshape(length, one.pad), None))
+            found.append(_Source(f"{one.name}_mask", shaped[one.lists, one.pad], None))
     return found, ends
 
 
@@ -773,7 +774,9 @@ def _joined_offsets(pieces: Sequence[Array]) -> Array:
 def _of_jax(wide: bool, device: Any, batch: Mapping[str, Array]) -> dict[str, Any]:
     """Return arrays as JAX arrays, with these settings of JAX: numbers of 64 bits, and the default device."""
     jax = import_module("jax")
-    arrays = dict(batch) if wide else {name: _in_32_bits(name, array) for name, array in batch.items()}
+    # Masks of lists with the same lengths are one array.
+    names = {id(array): name for name, array in batch.items()}
+    arrays = {name: batch[name] if wide else _in_32_bits(name, batch[name]) for name in names.values()}
     # The values of lists have another length in each batch.
     listed = [name for name in arrays if f"{name}_offsets" in arrays]
     equal = [name for name in arrays if name not in listed]
@@ -785,7 +788,7 @@ def _of_jax(wide: bool, device: Any, batch: Mapping[str, Array]) -> dict[str, An
         taken = dict(zip(equal, _compiled()([arrays[name] for name in equal]), strict=True))
         if listed:
             taken |= zip(listed, jax.device_put([arrays[name] for name in listed]), strict=True)
-    return {name: taken[name] for name in batch}
+    return {name: taken[names[id(array)]] for name, array in batch.items()}
 
 
 @cache
