@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.errors import CorruptError
 from sapwood.objects.matrix import TMatrixSparse, TMatrixSym
 
 
@@ -294,3 +295,18 @@ def test_a_matrix_takes_memory_in_proportion_to_its_stored_bytes() -> None:
         _Symmetric(6400, 6265).to_numpy()
     with pytest.raises(sapwood.LimitError, match="40960000 computed numbers are too many for 6265 stored"):
         TMatrixSparse.to_numpy(_Symmetric(6400, 6265))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_key_in_the_header_has_no_object(tmp_path: Path) -> None:
+    """An update rewrites the header, which is no object."""
+    path = tmp_path / "header.root"
+    with sapwood.recreate(path, compression=None) as file:
+        file["note"] = "a text"
+    data = bytearray(path.read_bytes())
+    listed = data.rindex(b"\x0aTObjString\x04note") - 26  # the last key of that name is in the list of keys
+    (place,) = struct.unpack_from(">I", data, listed + 18)
+    assert data[place + 18 : place + 22] == data[listed + 18 : listed + 22]
+    struct.pack_into(">I", data, listed + 18, 0)
+    path.write_bytes(data)
+    with sapwood.open(path) as file, pytest.raises(CorruptError, match="would be in the header of the file"):
+        file["note"]

@@ -252,6 +252,10 @@ impl RootFile {
 
     /// Returns the byte range of a key's stored object.
     pub(crate) fn stored(&self, key: &Key) -> Result<Range> {
+        if key.seek < self.header.begin {
+            let message = "a key whose record would be in the header of the file";
+            return Err(Error::corrupt(message).at(key.seek).within(self.place_of(key)));
+        }
         let header = u64::from(key.key_bytes);
         let length = u64::from(key.total_bytes).checked_sub(header).ok_or_else(|| {
             Error::corrupt("a key longer than its record").at(key.seek).within(self.place_of(key))
