@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,30 @@ def test_a_file_behind_a_url_is_updated(tmp_path: Path) -> None:
         sapwood.update(f"memory:/{tmp_path}/absent.root")
     with pytest.raises(ArgumentError, match="only URLs"):
         sapwood.update(str(tmp_path / "x.root"), anon=True)
+
+
+def test_a_file_behind_a_url_that_was_not_changed_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install sapwood[remote])")
+    url = f"memory:/{tmp_path}/x.root"
+    with sapwood.recreate(url) as file:
+        file["a"] = "one"
+    sent = list[str]()
+    put = type(fsspec.filesystem("memory")).put_file
+
+    def put_file(system: Any, path: str, *rest: Any, **options: Any) -> None:
+        sent.append(path)
+        put(system, path, *rest, **options)
+
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "put_file", put_file)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with sapwood.update(url) as file:
+        assert file.keys(cycle=False) == ["a"]
+    assert not sent
+    with sapwood.update(url) as file:
+        del file["a"]
+    assert len(sent) == 1
+    assert sapwood.open(url).keys() == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_behind_a_url_that_others_update_is_not_replaced(tmp_path: Path) -> None:

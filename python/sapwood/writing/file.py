@@ -147,8 +147,8 @@ def update(
     ----------
     file_path
         A local path or a URL. The file of a URL is downloaded, and uploaded when it is closed, except after an
-        exception in a ``with`` block. If another program has changed it in the meantime, closing raises
-        `StorageError`.
+        exception in a ``with`` block or if nothing was changed. If another program has changed it in the meantime,
+        closing raises `StorageError`.
     compression
         Codec and level of new objects; default: those of the file.
     checksums

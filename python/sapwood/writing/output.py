@@ -145,6 +145,8 @@ class RemoteTarget:
         if not self._place.strip("/"):
             raise ArgumentError(f"cannot write to {url}: it has no name of a file")
         self._fetched: dict[str, str] = {}
+        self._unchanged: int | None = None
+        """The time of the last change of the local copy, as long as nothing is written to it."""
 
     def exists(self) -> bool:
         """Return whether the file exists."""
@@ -186,6 +188,9 @@ class RemoteTarget:
                 raise
             kind = MissingFileError if isinstance(error, FileNotFoundError) else StorageError
             raise kind(f"cannot fetch {self._url}: {first_line(error)}") from None
+        # A time in the past, so that any later change is seen.
+        os.utime(path, ns=(0, 0))
+        self._unchanged = Path(path).stat().st_mtime_ns
         return path
 
     def temporary(self) -> str:
@@ -197,11 +202,16 @@ class RemoteTarget:
     def send(self, path: str) -> None:
         """Upload a local file with retries, compare the sizes, and remove the local file.
 
+        A copy that `fetch` has made and that was not changed is not uploaded.
+
         Raises
         ------
         StorageError
             The upload failed, or another program has changed the file since `fetch`. The local file is kept.
         """
+        if self._unchanged is not None and Path(path).stat().st_mtime_ns == self._unchanged:
+            Path(path).unlink()
+            return
         if self._fetched and (now := self._version()) and now != self._fetched:
             why = "another program has changed it since the update began"
             raise StorageError(f"cannot write to {self._url}: {why}; the file was kept as {path}")
