@@ -67,6 +67,11 @@ class FrameSource:
             self._sizes = {name: table[path].compressed_bytes for name, path in self._paths.items()}
             self.types |= _friend_types(table, self.types)
             self._inner: dict[str, tuple[columns.Type, str]] | None = None
+            self._counted: dict[str, list[str]] = {}
+            """The lists that a column counts, which other files may have without that column."""
+            for one, counter in table.list_counters.items() if isinstance(table, Readable) else ():
+                if one.isidentifier():
+                    self._counted.setdefault(counter, []).append(one)
         finally:
             opened.done_with(table)
 
@@ -138,7 +143,7 @@ class FrameSource:
         paths = [(name, self._path(name)) for name in names]
 
         def query_on(table: HasFields) -> Query:
-            own = {name: None if path is None else self._checked(name, table[path]) for name, path in paths}
+            own = {name: None if path is None else self._own(name, path, table) for name, path in paths}
             query = Query.picking(table, own)
             for name, node in query.outputs:
                 if own[name] is None and isinstance(node, (Leaf, Group)):
@@ -147,11 +152,22 @@ class FrameSource:
 
         return query_on
 
+    def _own(self, name: str, path: str, table: HasFields) -> Field | str:
+        """Return the field of a column in a table, or an expression that counts lists in place of an absent counter."""
+        if path in self._counted:
+            field = table.find(path)
+            one = next((one for one in self._counted[path] if table.find(one) is not None), None)
+            if one is not None and (field is None or not self._is_alike(name, field)):
+                return f"count({one})"
+        return self._checked(name, table[path])
+
+    def _is_alike(self, name: str, field: Field) -> bool:
+        return field.type is not None and columns.arrow_type(field.type) == columns.arrow_type(self._kind(name))
+
     def _checked(self, name: str, field: Field) -> Field:
-        kind = self._kind(name)
-        if field.type is None or columns.arrow_type(field.type) != columns.arrow_type(kind):
+        if not self._is_alike(name, field):
             found = "unreadable" if field.type is None else columns.describe(field.type)
-            first = columns.describe(kind)
+            first = columns.describe(self._kind(name))
             raise ArgumentError(f"{name!r} is {found} here, but {first} in the first file\n{field.location}")
         return field
 

@@ -214,8 +214,8 @@ class Query:
             raise unreadable_error(unreadable)
 
     @classmethod
-    def picking(cls, source: HasFields, fields: Mapping[str, Field | None]) -> Query:
-        """Return a query of fields that were found before, by the names of the results.
+    def picking(cls, source: HasFields, fields: Mapping[str, Field | str | None]) -> Query:
+        """Return a query of fields that were found before, and of expressions, by the names of the results.
 
         None stands for the column of a friend that has the name of the result (``friend.column``).
 
@@ -230,8 +230,9 @@ class Query:
         """
         query = cls(source, [])
         for name, field in fields.items():
-            node = query.of_friend(name) if field is None else query._node(field)
-            if node is None:
+            if isinstance(field, str):
+                node = query._resolve(field, ())
+            elif (node := query.of_friend(name) if field is None else query._node(field)) is None:
                 raise NotFoundError(f"no friend has the column {name!r}\n{source.location}")
             query._outputs.append((name, node))
         query.named.update(query._reads)
