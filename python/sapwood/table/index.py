@@ -92,18 +92,25 @@ class FieldZones:
         counts = (np.array([one], np.int64) for one in (3, 1, 1, np.iinfo(np.int64).max))
         return FieldZones(*(np.array([one], kind) for one in bounds), *counts)
 
-    def take(self, zone: int, column: Column) -> Array | None:
-        """Record the statistics of a zone; return its numbers, None if the column has other values."""
-        self.count[zone] = columns.length_of(column)
-        self.longest[zone], self.missing[zone], values = _numbers(column)
-        if values is None:
-            return None
-        self.count[zone] = len(values) + self.missing[zone]
-        self._bound(zone, values)
-        return values
+    def take(self, zone: int, edges: Array, column: Column) -> Array | None:
+        """Record the statistics of adjacent zones; return their numbers, None if the column has other values.
 
-    def _bound(self, zone: int, values: Array) -> None:
-        (self.low[zone],), (self.high[zone],), self.nan[zone] = _native.extremes_of(np.ascontiguousarray(values))
+        The first one has the number `zone`. `edges` are the places in the column where each begins and the last ends.
+        """
+        own = slice(zone, zone + len(edges) - 1)
+        self.longest[own], self.missing[own], ends, values = _numbers(column, edges)
+        if values is None:
+            self.count[own] = np.diff(edges)
+            return None
+        lengths = np.diff(ends)
+        self.count[own] = lengths + self.missing[own]
+        filled = np.flatnonzero(lengths)
+        values = values[ends[0] : ends[-1]]
+        if len(filled):
+            starts = ends[filled] - ends[0]
+            low, high, nan = _extremes(values, starts)
+            self.low[own.start + filled], self.high[own.start + filled], self.nan[own.start + filled] = low, high, nan
+        return values
 
     @property
     def known(self) -> Array:
@@ -120,27 +127,49 @@ class FieldZones:
         return FieldZones(*(np.concatenate(arrays) for arrays in zip(*(one.arrays() for one in pieces), strict=True)))
 
 
-def _numbers(column: Column) -> tuple[int, int, Array | None]:
-    """Return the length of the longest list, how many values are missing, and the numbers in all lists."""
+def _extremes(values: Array, starts: Array) -> tuple[Array, Array, Array | int]:
+    """Return the smallest and the largest number of parts of an array, 0 if all are NaN, and how many are NaN."""
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    if values.dtype.kind != "f" or not np.isnan(low).any():
+        return low, high, 0
+    places = np.flatnonzero(np.isnan(values))
+    nan = np.diff(np.searchsorted(places, [*starts.tolist(), len(values)]))
+    low, high = np.fmin.reduceat(values, starts), np.fmax.reduceat(values, starts)
+    nothing = np.isnan(low)
+    low[nothing] = high[nothing] = 0
+    return low, high, nan
+
+
+def _numbers(column: Column, edges: Array) -> tuple[Array, Array, Array, Array | None]:
+    """Return for each zone the length of the longest list and how many values are missing, and all numbers.
+
+    The third result are the places of the numbers where each zone begins and the last ends.
+    """
+    none = np.zeros(len(edges) - 1, np.int64)
     match column:
         case ("number", values):
-            return 0, 0, values
+            return none, none, edges, values
         case ("list", offsets, content):
-            longest, missing, values = _numbers(content)
-            lengths = np.diff(offsets)
-            return max(longest, int(lengths.max()) if len(lengths) else 0), missing, values
+            longest, missing, ends, values = _numbers(content, offsets[edges])
+            filled, own = np.flatnonzero(np.diff(edges)), none.copy()
+            if len(filled):
+                own[filled] = np.maximum.reduceat(np.diff(offsets[: edges[-1] + 1]), edges[filled])
+            return np.maximum(longest, own), missing, ends, values
         case ("fixed", _, size, content):
-            longest, missing, values = _numbers(content)
-            return max(longest, size), missing, values
+            longest, missing, ends, values = _numbers(content, edges * size)
+            return np.maximum(longest, size), missing, ends, values
         case ("option", index, content):
-            longest, missing, values = _numbers(content)
-            gone = index < 0
-            absent = int(np.count_nonzero(gone))
-            if values is None or content[0] != "number":
-                return longest, missing + absent, None
-            return longest, missing + absent, values[index[~gone]]
+            present = index >= 0
+            places = index[present]
+            before = np.concatenate(([0], np.cumsum(present)))[edges]  # values that are present before each edge
+            gone = np.diff(edges) - np.diff(before)
+            if content[0] == "number":
+                return none, gone, before, content[1][places]
+            # The values that are present are stored one after the other.
+            longest, missing, ends, _ = _numbers(content, before + (places[0] if len(places) else 0))
+            return longest, missing + gone, ends, None
         case _:
-            return 0, 0, None
+            return none, none, edges, None
 
 
 def number_type(kind: columns.Type | None) -> np.dtype[Any] | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sapwood.columns import Column, cut_out
+from sapwood.columns import Array, Column
 from sapwood.table.index import FieldZones, Zones, indexable, number_type
 from sapwood.table.query import Query
 from sapwood.table.scan import Scan
@@ -99,10 +99,10 @@ def _look(table: Table, field: Field, path: str, *, by_cluster: bool) -> tuple[F
         return found, zones
     before, began = table.file.counters(), time.perf_counter()
     place = query.numbers.index(field.number)
-    for zone, column in _columns(query, place, edges, windows):
-        values = zones.take(zone, column)
+    for zone, bounds, column in _columns(query, place, edges, windows):
+        values = zones.take(zone, bounds, column)
         if values is not None and len(values):
-            good = values if values.dtype.kind != "f" or not zones.nan[zone] else values[~np.isnan(values)]
+            good = values[~np.isnan(values)] if zones.nan[zone : zone + len(bounds) - 1].any() else values
             found.total += float(good.sum(dtype=np.float64))
     after = table.file.counters()
     found.wall = time.perf_counter() - began
@@ -130,12 +130,13 @@ def _windows(query: Query) -> Sequence[int]:
     return [*windows, edges[-1]]
 
 
-def _columns(query: Query, place: int, edges: Sequence[int], windows: Sequence[int]) -> Iterator[tuple[int, Column]]:
-    """Read a field window by window; yield the number of each zone and its values."""
-    scan, zone = Scan(query), 0
-    for start, stop in pairwise(windows):
+def _columns(
+    query: Query, place: int, edges: Sequence[int], windows: Sequence[int]
+) -> Iterator[tuple[int, Array, Column]]:
+    """Read a field window by window; yield its first zone, where each zone begins and the last ends, and its values."""
+    scan, borders = Scan(query), np.asarray(edges, np.int64)
+    firsts = np.searchsorted(borders, windows).tolist()
+    for (start, stop), (first, last) in zip(pairwise(windows), pairwise(firsts), strict=True):
         column = scan.read(start, stop)[place]
-        while zone < len(edges) - 1 and edges[zone] < stop:
-            if column is not None:
-                yield zone, cut_out(column, edges[zone] - start, edges[zone + 1] - start)
-            zone += 1
+        if column is not None:
+            yield first, borders[first : last + 1] - start, column
