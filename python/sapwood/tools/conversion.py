@@ -741,7 +741,8 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
     module = _h5py()
     kinds = {field: _hdf5_type(empty, field, module) for field in empty.fields}
     file = stack.enter_context(_Patient(path))
-    group = stack.enter_context(module.File(file, "w")).create_group(name, track_order=True)
+    cache = _CHUNKS // max(64, len(kinds))
+    group = stack.enter_context(module.File(file, "w", rdcc_nbytes=cache)).create_group(name, track_order=True)
     sets = {
         # An axis without elements cannot be part of a chunk, unless it may grow.
         field: group.create_dataset(
@@ -759,10 +760,14 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
             kind, shape = kinds[field]
             values = batch[field]
             whole = module.check_string_dtype(kind) is None and module.check_vlen_dtype(kind) is None
-            rows = ak.to_numpy(values, allow_missing=False).reshape(len(values), *shape) if whole else _objects(values)
-            data.resize(len(data) + len(values), axis=0)
+            begin, step = len(data), max(1, len(values)) if whole else _ROWS  # fewer Python objects
+            data.resize(begin + len(values), axis=0)
             try:
-                data[len(data) - len(values) :] = rows
+                for start in range(0, len(values), step):
+                    part = values[start : start + step]
+                    rows = ak.to_numpy(part, allow_missing=False) if whole else _objects(part)
+                    place = begin + start
+                    data[place : place + len(part)] = rows.reshape(len(part), *shape) if whole else rows
             except ValueError as error:  # a zero byte in a text
                 raise UnsupportedError(
                     f"HDF5 cannot hold {field!r}: {error}; choose other fields with --columns"
@@ -771,6 +776,10 @@ def _to_hdf5(stack: contextlib.ExitStack, path: str, name: str, empty: Foreign, 
         return len(batch)
 
     return write
+
+
+_CHUNKS = 64 << 20
+"""Bytes of the chunks of all data sets that HDF5 holds for later writes, at most a MiB for each."""
 
 
 def _rows_of_chunk(kind: Foreign, shape: tuple[int, ...]) -> int:
