@@ -195,6 +195,13 @@ impl<'a> FieldEntries<'a> {
             // Their parts are joined.
             Structure::Fixed { .. } | Structure::Record { .. } => return Ok(spans),
         };
+        let mut late = false;
+        for span in spans.iter() {
+            late |= self.column_not_stored(stored, span.cluster)?.is_some();
+        }
+        if !late {
+            return Ok(spans);
+        }
         let mut joined: Vec<Span> = Vec::new();
         let mut before = None;
         for span in spans.iter() {
@@ -525,8 +532,8 @@ impl<'a> FieldEntries<'a> {
 
     /// Returns a lane of the elements of a column.
     fn lane(&self, stored: &Stored, wanted: Wanted, spans: &[Span]) -> Result<Lane<'a>> {
-        let mut pages = Vec::new();
-        let mut chosen = Vec::new();
+        let mut pages = grow::with_room(spans.len())?;
+        let mut chosen = grow::with_room(spans.len())?;
         for span in spans {
             let column = self.choose(stored, span.cluster)?;
             self.pages(&column, span, span.from, &mut pages)?;
@@ -549,8 +556,8 @@ impl<'a> FieldEntries<'a> {
 
     /// Returns a lane of the ends of lists.
     fn ends(&self, stored: &Stored, spans: &[Span], bases: &[u64]) -> Result<Lane<'a>> {
-        let mut pages = Vec::new();
-        let mut chosen = Vec::new();
+        let mut pages = grow::with_room(spans.len() + 1)?;
+        let mut chosen = grow::with_room(spans.len())?;
         let mut lists = 0;
         let first = spans.first().copied();
         if first.is_none_or(|span| span.from == 0) {
