@@ -313,8 +313,8 @@ class Table:
         Returns
         -------
         Pages (cluster from 1, stored column, page, offset, length, first entry, entries); a page that several fields
-        need is listed as often as it is read. And requests, each a list of (offset, length). In a tree, a stored column
-        is a branch and a page a basket.
+        need is listed as often as it is read, and one that they show only once. And requests, each a list of (offset,
+        length). In a tree, a stored column is a branch and a page a basket.
         """
 
     def whole(self, parts: bool) -> tuple[list[int], list[str]] | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import sapwood
+from sapwood.table.statistics import statistics
 
 ENTRIES = 20_000
 WHAT = ("read_calls", "bytes_requested", "bytes_read", "baskets", "bytes_decompressed")
@@ -124,6 +125,46 @@ def test_columns_that_projected_fields_share_are_read_once() -> None:
     for i, entry in enumerate(found):
         x = [i + k / 4 for k in range(i % 4)]
         assert entry == {"i": i, "_collection0": [{"x": value} for value in x], "x": x, "nx": len(x)}
+
+
+def test_pages_that_projected_fields_share_are_planned_once() -> None:
+    with sapwood.open(PROJECTED) as opened:
+        ntuple = opened["t"]
+        numbers = [field.number for field in ntuple]
+        pages, _ = ntuple.native.plan(numbers, 0, ntuple.num_entries)
+        assert sorted(page[1] for page in pages) == [0, 1, 2]
+        of_each = [ntuple.native.plan([one], 0, ntuple.num_entries)[0] for one in numbers]
+        assert {page[1:] for page in pages} == {page[1:] for each in of_each for page in each}
+        assert len(pages) < sum(map(len, of_each))
+
+
+def test_statistics_make_as_many_calls_for_many_clusters_as_for_few(tmp_path: Path) -> None:
+    calls = list[int]()
+    for clusters in (2, 200):
+        path = tmp_path / f"{clusters}.root"
+        with sapwood.recreate(path) as file:
+            table = file.mkrntuple("n", {"x": "float64", "jet": "var * int32"}, cluster_entries=2)
+            lists = ak.unflatten(np.arange(3 * clusters), np.tile([1, 2], clusters))
+            numbers = np.append(np.nan, np.arange(2 * clusters - 1.0))
+            table.extend({"x": numbers, "jet": ak.values_astype(lists, np.int32)})
+        with sapwood.open(f"{path}:n") as table:
+            assert len(table.clusters) == clusters + 1
+            list(statistics(table))  # imports
+            calls.append(0)
+
+            def count(_frame: Any, event: str, _what: Any) -> None:
+                calls[-1] += event in ("call", "c_call")
+
+            sys.setprofile(count)
+            try:
+                found = list(statistics(table))
+            finally:
+                sys.setprofile(None)
+        assert [one.count for one, _ in found] == [2 * clusters, 3 * clusters]
+        assert found[0][1].nan.tolist() == [1] + [0] * (clusters - 1)
+        assert found[1][1].longest.tolist() == [2] * clusters
+        assert found[1][1].high.tolist() == list(range(2, 3 * clusters, 3))
+    assert calls[1] <= calls[0] + 20, calls
 
 
 def test_columns_that_projected_fields_share_count_once() -> None:

@@ -3,6 +3,7 @@
 use super::{Part, is_direct};
 use crate::table::PageListed;
 use sapwood_io::Announced;
+use std::collections::HashSet;
 
 /// A page that will be read.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +17,8 @@ pub struct PagePlanned {
 /// Returns the pages that reading a part needs, cluster by cluster, in file order within each cluster. Pages in the
 /// page cache are excluded.
 ///
-/// Pages that are only read to locate others are included, as often as they are needed.
+/// Pages that are only read to locate others are included, as often as a field needs them. Pages that several fields show
+/// are included once.
 pub fn planned(part: &Part<'_>) -> Vec<PagePlanned> {
     let mut pages = all(part);
     if is_direct(std::slice::from_ref(part)) {
@@ -30,8 +32,21 @@ pub fn planned(part: &Part<'_>) -> Vec<PagePlanned> {
 fn all(part: &Part<'_>) -> Vec<PagePlanned> {
     let borders = part.table.cluster_borders();
     let mut pages = Vec::new();
+    let (mut shown, mut listed) = (HashSet::new(), HashSet::new());
     for &field in part.fields {
+        let shared = part.table.shared_columns(field);
+        if shared.as_ref().is_some_and(|columns| shown.contains(columns)) {
+            continue;
+        }
+        let from = pages.len();
         part.table.pages(field, part.start, part.stop, &mut pages);
+        if let Some(columns) = shared {
+            let mut own = pages.split_off(from);
+            own.retain(|page| !listed.contains(&(page.column, page.number)));
+            listed.extend(own.iter().map(|page| (page.column, page.number)));
+            pages.append(&mut own);
+            shown.insert(columns);
+        }
     }
     let cluster = |page: PageListed| {
         let needed = page.first.max(part.start);
