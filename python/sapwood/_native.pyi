@@ -778,24 +778,27 @@ class Branch(Field):
 class Sum:
     """An object and others of the same shape, added."""
 
-    @staticmethod
-    def read(file: File, keys: Sequence[Key]) -> list[Sum]:
-        """Read objects, each the first of a sum."""
     @property
     def is_additive(self) -> bool:
         """Whether the object is a histogram or holds some. Another object takes only objects that are the same."""
     @property
     def count(self) -> int:
         """Number of objects added, the first included."""
-    @property
-    def bytes(self) -> int:
-        """Bytes in memory."""
 
 @final
 class Sums:
-    """Sums by the paths of their objects, and the objects of a file that will be added to them."""
+    """Sums by the paths of their objects, and the objects of a file that will be added to them.
 
-    def __new__(cls) -> Sums: ...
+    All objects together take at most `most` bytes, and more are refused before they are read.
+    """
+
+    def __new__(cls, most: int) -> Sums: ...
+    def start(self, file: File, keys: Sequence[Key]) -> list[Sum]:
+        """Read objects, each the first of a sum."""
+    def keep(self, total: Sum) -> None:
+        """Count the memory of a sum that is kept."""
+    def check(self, more: int) -> None:
+        """Raise an error if there is no room for `more` bytes."""
     def insert(self, path: str, total: Sum) -> None:
         """Use a sum for the objects of a path."""
     def read(self, directory: Directory, prefix: str) -> list[int]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import awkward as ak
 import numpy as np
 import pytest
 
@@ -99,6 +100,35 @@ def convert_to(suffix: str) -> str:
     return f"__import__('sapwood.tools').tools.convert(file.file_path, file.file_path + '.{suffix}')"
 
 
+MERGE = "__import__('sapwood.tools.merging').tools.merging.merge(file.file_path + '.out', [file.file_path] * {})"
+
+
+def write_histograms(count: int) -> Callable[[Path, int], None]:
+    """Return a function that writes empty histograms of as many bytes together as are given."""
+
+    def write(path: Path, size: int) -> None:
+        bins = size // 8 // count
+        with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+            for i in range(count):
+                file[f"h{i}"] = sapwood.new.TH((np.zeros(bins), np.linspace(0, 1, bins + 1)), "D")
+
+    return write
+
+
+def write_graph(path: Path, size: int) -> None:
+    """Write a graph of as many bytes as are given."""
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        file["g"] = sapwood.new.NewObject("TGraph", "", {"fX": np.zeros(size // 16), "fY": np.zeros(size // 16)})
+
+
+def write_short_lists(path: Path, size: int) -> None:
+    """Write an RNTuple of lists of at most one bool, in as many bytes as are given."""
+    counts = np.tile([0, 1], size // 20)
+    with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
+        lists = ak.unflatten(np.zeros(len(counts) // 2, bool), counts)
+        file.mkrntuple("n", {"x": "var * bool"}).extend({"x": lists})
+
+
 def write_late(path: Path, size: int) -> None:
     """Write an RNTuple of many fields that were added after many clusters."""
     count, clusters = (size // 2000, 6000)
@@ -184,6 +214,11 @@ MIB = 1 << 20
         (write_options, 4_000_000, "file['n'].arrays()", "LimitError"),
         (write_flags, 256 * MIB, convert_to("parquet"), str(256 * MIB // 4096)),
         (write_flags, 256 * MIB, convert_to("feather"), str(256 * MIB // 4096)),
+        (write_short_lists, 80 * MIB, convert_to("h5"), str(80 * MIB // 20 * 2)),
+        (write_histograms(6), 384 * MIB, MERGE.format(1), "LimitError"),
+        (write_histograms(1), 144 * MIB, f"len({MERGE.format(3)}.inputs)", "3"),
+        (write_graph, 30 * MIB, f"len({MERGE.format(3)}.inputs)", "3"),
+        (write_graph, 64 * MIB, MERGE.format(3), "LimitError"),
     ],
     ids=[
         "histogram", "histogram with edges", "histogram with variances", "histogram of Boost",
@@ -191,7 +226,8 @@ MIB = 1 << 20
         "text beyond the limit", "tree", "tree beyond the limit", "branch beyond the limit", "tree in steps", "RNTuple",
         "RNTuple beyond the limit", "late fields", "late fields in NumPy", "fields of one column", "sizes of one list",
         "sizes of one list in NumPy", "sizes of one list in steps", "optional values of one column",
-        "bools in Parquet", "bools in Feather",
+        "bools in Parquet", "bools in Feather", "short lists in HDF5", "merged histograms",
+        "one merged histogram", "merged graphs", "large merged graphs",
     ],
 )  # fmt: skip
 def test_a_small_file_takes_little_memory(

@@ -4,11 +4,9 @@ use crate::errors::raise;
 use crate::file::{PyDirectory, PyFile, PyKey};
 use crate::runtime::pool;
 use pyo3::prelude::*;
-use rayon::prelude::*;
 use sapwood_io::lock;
-use sapwood_root::Result;
 use sapwood_root::file::Key;
-use sapwood_root::file::writer::{SharedSum, Sum, Sums};
+use sapwood_root::file::writer::{SharedSum, Sums};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A sum of objects with the same shape.
@@ -19,16 +17,6 @@ pub struct PySum {
 
 #[pymethods]
 impl PySum {
-    /// Reads objects; each starts a sum.
-    #[staticmethod]
-    fn read(py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<Self>> {
-        let file = file.file();
-        let keys: Vec<Key> = keys.iter().map(|key| key.key().clone()).collect();
-        let read = |key: &Key| Ok(Self { sum: Arc::new(Mutex::new(Sum::read(&file, key)?)) });
-        let pool = pool()?;
-        let work = || keys.par_iter().with_min_len(16).map(read).collect::<Result<_>>();
-        py.detach(|| pool.install(work)).map_err(raise)
-    }
     #[getter]
     fn is_additive(&self) -> bool {
         lock(&self.sum).is_additive()
@@ -36,10 +24,6 @@ impl PySum {
     #[getter]
     fn count(&self) -> usize {
         lock(&self.sum).count()
-    }
-    #[getter]
-    fn bytes(&self) -> usize {
-        lock(&self.sum).bytes()
     }
 }
 
@@ -65,8 +49,29 @@ impl PySums {
 #[pymethods]
 impl PySums {
     #[new]
-    fn new() -> Self {
-        Self { sums: Mutex::default() }
+    fn new(most: usize) -> Self {
+        Self { sums: Mutex::new(Sums::new(most)) }
+    }
+    /// Reads objects; each starts a sum.
+    fn start(&self, py: Python<'_>, file: &PyFile, keys: Vec<PyRef<'_, PyKey>>) -> PyResult<Vec<PySum>> {
+        let file = file.file();
+        let keys: Vec<Key> = keys.iter().map(|key| key.key().clone()).collect();
+        let pool = pool()?;
+        let started = py.detach(|| {
+            let sums = self.locked();
+            let sums: &Sums = &sums;
+            pool.install(|| sums.start(&file, &keys))
+        });
+        let shared = |sum| PySum { sum: Arc::new(Mutex::new(sum)) };
+        Ok(started.map_err(raise)?.into_iter().map(shared).collect())
+    }
+    /// Counts the memory of a sum that is kept.
+    fn keep(&self, total: &PySum) {
+        self.locked().keep(&lock(&total.sum));
+    }
+    /// Raises an error if there is no room for `more` bytes.
+    fn check(&self, more: usize) -> PyResult<()> {
+        self.locked().check(more).map_err(raise)
     }
     /// Inserts a sum for the objects of a path.
     fn insert(&self, path: String, total: &PySum) {

@@ -13,7 +13,7 @@ use sapwood_io::{Memory, Reserve, lock, reserve};
 use sapwood_root::array::{Column, Number};
 use sapwood_root::compress::encode::{Algorithm, Compression};
 use sapwood_root::error::{ErrorKind, Result};
-use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum, Sum, Sums};
+use sapwood_root::file::writer::{CommitEvery, FileWriter, Options, Record, SharedSum, Sums};
 use sapwood_root::file::{Directory, Key, RootFile};
 use sapwood_root::ntuple::NTuple;
 use sapwood_root::ntuple::writer::{FieldSpec, NTupleOptions, NTupleWriter};
@@ -461,9 +461,11 @@ fn key<'a>(directory: &'a Directory, name: &str) -> &'a Key {
 fn write_sums(pool: &ThreadPool, bytes: &Arc<[u8]>, found: &mut Found) -> Result<()> {
     writing(pool, found, |made| {
         let (file, directory) = opened(bytes)?;
-        let sum: SharedSum = Arc::new(Mutex::new(Sum::read(&file, key(&directory, "h"))?));
-        assert!(lock(&sum).is_additive());
-        let mut sums = Sums::default();
+        let mut sums = Sums::new(usize::MAX);
+        let started = sums.start(&file, &[key(&directory, "h").clone()])?.pop().unwrap();
+        assert!(started.is_additive());
+        sums.keep(&started);
+        let sum: SharedSum = Arc::new(Mutex::new(started));
         sums.insert("h".to_owned(), sum.clone());
         sums.read(&file, &directory, "")?;
         sums.add();

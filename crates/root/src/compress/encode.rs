@@ -128,13 +128,11 @@ pub fn compress_at(
     from: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>> {
-    if out.len() < from.len() {
-        out.try_fill(from.len() - out.len(), 0)?;
-    }
     let mut used = 0;
     for block in from.chunks(block_bytes(algorithm, level)) {
         let body = used + HEADER;
         let end = from.len().min(body + MAX_BLOCK);
+        out.try_fill(end.saturating_sub(out.len()), 0)?;
         let Some(room) = out.get_mut(body..end) else { return Ok(None) };
         let packed =
             CONTEXTS.with_borrow_mut(|contexts| encode_block(contexts, algorithm, level, block, room))?;

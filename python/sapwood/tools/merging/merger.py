@@ -17,13 +17,12 @@ from sapwood.compression import code_of
 from sapwood.errors import (
     ArgumentError,
     CorruptError,
-    LimitError,
     SapwoodError,
     StorageError,
     UnsupportedError,
     one_line,
 )
-from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES
+from sapwood.files.kinds import DIRECTORIES, RNTUPLES, SUMMARY, TREES, root_native
 from sapwood.tools.merging.inputs import Input, first_opened, opened_ahead
 from sapwood.tools.merging.objects import Item, is_filled, is_joined, objects_of
 from sapwood.tools.merging.report import Merged
@@ -34,12 +33,15 @@ from sapwood.writing.output import make
 
 if TYPE_CHECKING:
     from sapwood.columns import Foreign
+    from sapwood.new import NewObject
     from sapwood.train.task.outputs import Summary
     from sapwood.writing.directory import WritableDirectory
     from sapwood.writing.output import OutputFile
 
 # Heavy modules are imported on use: most merges need none of them.
 _PROCESS = re.compile(r"ProcessID[0-9]+")
+_JOINED, _ADDED = 4, 6
+"""Memory for the values of objects that are joined or added, and for the result, in sizes of all objects together."""
 
 
 class HalfAddedError(StorageError):
@@ -61,11 +63,10 @@ class Merger:
         self.unions: dict[str, Union | Reclustered] = {}
         """Trees to decode, because their branches differ between files or they get other clusters."""
         self._sums: dict[str, list[_native.Sum]] = {}
-        self._first = _native.Sums()
+        self._first = _native.Sums(settings.max_memory)
         self._classes: dict[str, str] = {}
         self._summaries: list[Summary] = []
         self._processes = 0
-        self._bytes = 0
 
     @property
     def _new(self) -> WritableDirectory:
@@ -125,8 +126,8 @@ class Merger:
                 tables.append(item)
             else:
                 (differing if item.path in self._sums else fresh).append(item)
-        others = _native.Sum.read(native, [item.key for item in differing])
-        firsts = _native.Sum.read(native, [item.key for item in fresh])
+        started = self._first.start(native, [item.key for item in (*fresh, *differing)])
+        firsts, others = started[: len(fresh)], started[len(fresh) :]
         # After this point, only a decoded table or an RNTuple can fail because of the file's content.
         for item in processes:
             self._native.copy_key(0, f"ProcessID{self._processes}", native, item.key)
@@ -139,7 +140,7 @@ class Merger:
             # Joined objects all count, even one that equals that of the previous file, and so do histograms.
             if not is_joined(item.classname) and (one.is_additive or not is_filled(item.classname)):
                 self._first.insert(item.path, one)
-            self._keep(one)
+            self._first.keep(one)
         for item, one in zip(differing, others, strict=True):
             where, variants = item.path, self._sums[item.path]
             merges = (one.is_additive and variants[0].is_additive) or is_joined(item.classname)
@@ -148,7 +149,7 @@ class Merger:
                 raise ArgumentError(f"{path}: {where} {what} that of earlier files")
             if merges or self._settings.others == "all":
                 variants.append(one)
-                self._keep(one)
+                self._first.keep(one)
             elif is_filled(item.classname):
                 self._result.not_added[where] = f"no sums of this {item.classname}; that of the first file was taken"
             elif where not in self._result.kept:
@@ -187,14 +188,6 @@ class Merger:
         self._result.trees[item.path] = self._result.trees.get(item.path, 0) + source.num_entries
         if item.classname in RNTUPLES and item.path not in self._result.ntuples:
             self._result.ntuples.append(item.path)
-
-    def _keep(self, one: _native.Sum) -> None:
-        self._bytes += one.bytes
-        if self._bytes > self._settings.max_memory:
-            raise LimitError(
-                f"the objects to add take more than {self._settings.max_memory} bytes; raise max_memory, or merge "
-                "some of them with only and drop"
-            )
 
     def _directory(self, path: str, title: str = "") -> int:
         if path not in self._directories:
@@ -255,6 +248,19 @@ class Merger:
 
     def _add_values(self, path: str, sums: Sequence[_native.Sum]) -> bool:
         """Join objects, or add objects of different shapes, such as histograms with and without squares of weights."""
+        holder, _, name = path.rpartition("/")
+        total = self._total_of(path, sums, name)
+        if total is None:
+            return False
+        self._directory(holder)
+        directory = self._new[holder] if holder else self._new
+        with self._naming(path):
+            directory[name] = total
+        self._result.added[path] = sum(one.count for one in sums)
+        return True
+
+    def _total_of(self, path: str, sums: Sequence[_native.Sum], name: str) -> NewObject | None:
+        """Return objects joined or added; None if that is not possible. They are decoded from a file in memory."""
         from sapwood.new import NewObject
         from sapwood.objects.model import CONTRARY
         from sapwood.writing.adding import added, can_be_added, joined
@@ -263,8 +269,10 @@ class Merger:
         with sapwood.recreate(stream) as file:
             native: _native.Output = file.file.native
             native.write_sums(0, [(f"v{place}", one) for place, one in enumerate(sums)])
-        holder, _, name = path.rpartition("/")
         with sapwood.open(io.BytesIO(stream.getvalue())) as file:
+            keys = root_native(file).directory().keys
+            times = _JOINED if is_joined(self._classes[path]) else _ADDED
+            self._first.check(times * sum(key.object_bytes for key in keys))
             objects = [file[f"v{place}"] for place in range(len(sums))]
             try:
                 if is_joined(objects[0].classname):
@@ -279,19 +287,14 @@ class Merger:
                 if self._settings.others == "error":
                     raise UnsupportedError(f"{path}: {error}") from error
                 self._result.not_added[path] = str(error)
-                return False
+                return None
             except SapwoodError as error:
                 raise type(error)(f"{path}: {error}") from error
             except CONTRARY as error:
                 raise CorruptError(
                     f"{path}: its parts do not fit together ({type(error).__name__}: {error})"
                 ) from error
-        self._directory(holder)
-        directory = self._new[holder] if holder else self._new
-        with self._naming(path):
-            directory[name] = NewObject(classname, title, members)
-        self._result.added[path] = sum(one.count for one in sums)
-        return True
+        return NewObject(classname, title, members)
 
 
 def merge_files(

@@ -51,7 +51,7 @@ def objects_of(
         A directory contains itself, two keys point to one directory, or one cannot be read.
     """
     settings = settings or Settings()
-    sums = sums or _native.Sums()
+    sums = sums or _native.Sums(0)
     entered: set[int] = set()
     todo = [("", top)]
     while todo:

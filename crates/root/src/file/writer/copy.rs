@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Record {
     pub(super) class: String,
-    name: String,
+    pub(super) name: String,
     title: String,
     /// The object, decompressed.
     pub(super) payload: Vec<u8>,
@@ -68,19 +68,6 @@ impl Record {
             infos,
         };
         Ok((record, value))
-    }
-
-    /// The same object with other contents.
-    pub(super) fn with_payload(&self, payload: Vec<u8>) -> Self {
-        Self {
-            class: self.class.clone(),
-            name: self.name.clone(),
-            title: self.title.clone(),
-            payload,
-            key_bytes: self.key_bytes,
-            references: self.references.clone(),
-            infos: self.infos.clone(),
-        }
     }
 
     /// Name of its key.

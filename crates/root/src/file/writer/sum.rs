@@ -5,7 +5,7 @@
 
 use super::{DirectoryId, FileWriter, Record};
 use crate::array::Number;
-use crate::error::{Error, Result, Within};
+use crate::error::{Error, ErrorKind, Result, Within};
 use crate::file::{Directory, Key, RootFile};
 use crate::streamer::{Object, Value};
 use crate::wire::Cursor;
@@ -13,6 +13,7 @@ use crate::wire::grow::{self, Grow};
 use rayon::prelude::*;
 use sapwood_io::{Cause, Range, lock};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// `TH1::kIsAverage`: adding such histograms averages them.
@@ -46,12 +47,12 @@ pub struct Sum {
 
 impl Sum {
     /// Reads the object of a key. An object that is not additive has no spans.
-    pub fn read(file: &RootFile, key: &Key) -> Result<Self> {
+    fn read(file: &RootFile, key: &Key, room: &Room) -> Result<Self> {
         let mut noted = Noted::default();
         let (record, value) =
             Record::read_noting(file, key, &mut |class, member, at| noted.note(class, member, at))?;
-        let (spans, partial) = match value.map(|value| noted.spans(&record, &value)) {
-            Some(Err(error)) if error.is_no_memory() => return Err(error),
+        let (spans, partial) = match value.map(|value| noted.spans(&record, value, room)) {
+            Some(Err(error)) if error.kind() == ErrorKind::Limit => return Err(error),
             spans => spans.and_then(Result::ok).unwrap_or_default(),
         };
         Ok(Self { record, spans, partial, count: 1 })
@@ -65,13 +66,17 @@ impl Sum {
     pub fn count(&self) -> usize {
         self.count
     }
+    /// Size of the object in bytes.
+    fn object_bytes(&self) -> usize {
+        self.record.payload.len()
+    }
     /// Size in memory in bytes.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let values = |span: &Span| match &span.total {
             Totals::Real(values) => values.len(),
             Totals::Whole(values) => values.len(),
         };
-        self.record.payload.len() + 8 * self.spans.iter().map(values).sum::<usize>()
+        self.object_bytes() + 8 * self.spans.iter().map(values).sum::<usize>()
     }
 
     /// Whether, judging by its key, an object may differ only in the added numbers.
@@ -105,18 +110,37 @@ impl Sum {
     }
 
     /// Returns the sum as a record. Fails if it overflows the integers of the class.
-    fn summed(&self) -> Result<Record> {
-        let mut payload = grow::copied(&self.record.payload)?;
+    fn summed(&mut self) -> Result<&Record> {
+        let Record { class, name, payload, .. } = &mut self.record;
         if self.count > 1 {
             for span in &self.spans {
                 let room = payload.get_mut(span.at..span.end());
                 let room = room.ok_or_else(|| Error::corrupt("a span past the end of its object"))?;
-                span.put(room)
-                    .within(|| format!("the sum of {} {}", self.record.class, self.record.name()))?;
+                span.put(room).within(|| format!("the sum of {class} {name}"))?;
             }
         }
-        Ok(self.record.with_payload(payload))
+        Ok(&self.record)
     }
+}
+
+/// Bytes of memory that may still be taken, of those that all objects may take.
+struct Room {
+    left: AtomicUsize,
+    most: usize,
+}
+
+impl Room {
+    fn take(&self, bytes: usize) -> Result<()> {
+        let rest = |room: usize| room.checked_sub(bytes);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+        taken.map(drop).map_err(|_| no_room(self.most))
+    }
+}
+
+fn no_room(most: usize) -> Error {
+    Error::limit(format!(
+        "the objects to add take more than {most} bytes; raise max_memory, or merge some of them with only and drop"
+    ))
 }
 
 impl Span {
@@ -226,11 +250,12 @@ impl Noted {
 
     /// Returns the positions of histogram numbers in an object, and whether other parts of it have contents; no positions
     /// if it cannot be added.
-    fn spans(self, record: &Record, value: &Value) -> Result<(Vec<Span>, bool)> {
+    fn spans(self, record: &Record, value: Value, room: &Room) -> Result<(Vec<Span>, bool)> {
         let (payload, origin) = (record.payload.as_slice(), record.key_bytes);
         let mut walk =
             Walk { origin, arrays: self.arrays, seen: HashSet::new(), old: false, partial: false, depth: 0 };
-        walk.value(value);
+        walk.value(&value);
+        drop(value);
         let averaged = self.names.iter().any(|at| {
             let bits = at.checked_sub(4).and_then(|bits| payload.get(bits..*at)?.first_chunk::<4>());
             bits.is_some_and(|bits| u32::from_be_bytes(*bits) & IS_AVERAGE != 0)
@@ -241,6 +266,7 @@ impl Noted {
         let mut spans = Vec::new();
         for at in self.statistics {
             let bytes = payload.get(at..at + 8).ok_or_else(|| Error::corrupt("statistics past the end"))?;
+            room.take(size_of::<f64>())?;
             spans.try_push(Span::new(at, Number::F64, bytes)?)?;
         }
         for (at, number) in walk.arrays {
@@ -248,6 +274,7 @@ impl Noted {
             cursor.seek(at)?;
             let count = cursor.count(number.size())?;
             let bytes = cursor.take(count * number.size())?;
+            room.take(count.saturating_mul(size_of::<f64>()))?;
             spans.try_push(Span::new(at + 4, number, bytes)?)?;
         }
         spans.sort_unstable_by_key(|span| span.at);
@@ -268,8 +295,13 @@ type Candidate<'a> = (usize, &'a Key, &'a SharedSum, Range);
 pub type SharedSum = Arc<Mutex<Sum>>;
 
 /// Sums by the paths of their objects, with the objects read from a file to be added.
-#[derive(Default)]
 pub struct Sums {
+    /// Bytes that all objects may take in memory.
+    most: usize,
+    /// Bytes of the sums that are kept.
+    kept: usize,
+    /// Bytes of the largest object that is kept.
+    largest: usize,
     known: HashMap<String, SharedSum>,
     /// Each sum with the range of its object in `room`.
     pending: Vec<(SharedSum, std::ops::Range<usize>)>,
@@ -278,6 +310,44 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// Creates an empty set of sums that take at most `most` bytes.
+    pub fn new(most: usize) -> Self {
+        let (kept, largest) = (0, 0);
+        Self { most, kept, largest, known: HashMap::new(), pending: Vec::new(), room: Vec::new() }
+    }
+
+    /// Bytes that may still be taken.
+    fn rest(&self) -> usize {
+        self.most.saturating_sub(self.kept).saturating_sub(self.room.len())
+    }
+
+    /// Reads objects; each starts a sum. Fails before they and their numbers take too much memory.
+    pub fn start(&self, file: &RootFile, keys: &[Key]) -> Result<Vec<Sum>> {
+        let (mut total, mut largest) = (0_usize, 0);
+        for key in keys {
+            let size = key.object_bytes as usize;
+            total = total.saturating_add(size);
+            largest = largest.max(size);
+        }
+        // An object is in memory twice while it is decoded, and while it is written, which is after those in `room` were added.
+        let spare = self.largest.max(self.room.len().saturating_add(largest));
+        let left = self.most.saturating_sub(self.kept).checked_sub(total.saturating_add(spare));
+        let left = AtomicUsize::new(left.ok_or_else(|| no_room(self.most))?);
+        let room = Room { left, most: self.most };
+        keys.par_iter().with_min_len(16).map(|key| Sum::read(file, key, &room)).collect()
+    }
+
+    /// Counts the memory of a sum that is kept.
+    pub fn keep(&mut self, sum: &Sum) {
+        self.kept = self.kept.saturating_add(sum.bytes());
+        self.largest = self.largest.max(sum.object_bytes());
+    }
+
+    /// Fails if there is no room for `more` bytes.
+    pub fn check(&self, more: usize) -> Result<()> {
+        if more > self.rest() { Err(no_room(self.most)) } else { Ok(()) }
+    }
+
     /// Inserts a sum for the objects of a path.
     pub fn insert(&mut self, path: String, sum: SharedSum) {
         self.known.insert(path, sum);
@@ -341,7 +411,9 @@ impl Sums {
             file.source().fetch(&fetched, &mut stored, Cause::Object)?;
             let start = self.room.len();
             let sizes = batch.iter().map(|(_, key, ..)| key.object_bytes as usize);
-            self.room.try_fill(sizes.clone().sum(), 0)?;
+            let total = sizes.clone().sum();
+            self.check(total)?;
+            self.room.try_fill(total, 0)?;
             let mut room = self.room.get_mut(start..).unwrap_or_default();
             let mut slots = grow::with_room(batch.len())?;
             for size in sizes {
@@ -386,6 +458,7 @@ impl Sums {
     pub fn forget(&mut self) {
         self.pending.clear();
         self.room.clear();
+        self.room.shrink_to(BATCH as usize);
     }
 }
 
@@ -462,8 +535,7 @@ impl FileWriter {
     /// Writes sums under their names, with the streamer info of their classes.
     pub fn write_sums(&mut self, directory: DirectoryId, sums: &[(String, SharedSum)]) -> Result<()> {
         for (name, sum) in sums {
-            let record = lock(sum).summed()?;
-            self.copy(directory, name, &record)?;
+            self.copy(directory, name, lock(sum).summed()?)?;
         }
         Ok(())
     }
