@@ -195,13 +195,6 @@ impl<'a> FieldEntries<'a> {
             // Their parts are joined.
             Structure::Fixed { .. } | Structure::Record { .. } => return Ok(spans),
         };
-        let mut late = false;
-        for span in spans.iter() {
-            late |= self.column_not_stored(stored, span.cluster)?.is_some();
-        }
-        if !late {
-            return Ok(spans);
-        }
         let mut joined: Vec<Span> = Vec::new();
         let mut before = None;
         for span in spans.iter() {
