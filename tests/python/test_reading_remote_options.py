@@ -60,8 +60,10 @@ def test_secrets_of_updates_and_folders_are_for_the_server_that_was_named(server
     page = b'<a href="events.root">events</a>'
     with serving({"events.root": path.read_bytes(), "d/events.root": path.read_bytes(), "d/": page}) as other:
         server.fault = lambda _n: f"redirect http://localhost:{other.server_address[1]}{server.asked}"
+        updated = sapwood.update(server.url("events.root"), headers=headers)
+        updated["more"] = "text"
         with pytest.raises(sapwood.StorageError, match=r"501.*kept as") as error:  # it takes no files
-            sapwood.update(server.url("events.root"), headers=headers).close()
+            updated.close()
         Path(str(error.value).rpartition(" ")[2]).unlink()
         assert [asked for asked, *_ in other.log] == ["/events.root"]
         list(sapwood.iterate(server.url("d/*.root:t"), ["x1"], headers=headers))
