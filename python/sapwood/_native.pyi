@@ -1056,9 +1056,10 @@ class Output:
     def zones(self, table: int) -> tuple[builtins.list[int], builtins.list[builtins.list[Foreign] | None]] | None:
         """Return the first entry of each cluster and the end, and the statistics of each part in the clusters.
 
-        The statistics are the smallest and the largest numbers, as `extremes_of` returns them, the numbers of values,
-        of missing values and of NaN, and the lengths of the longest lists; None if they are not known. The result is
-        None if the statistics are not those of all entries. Entries that are buffered are the last cluster.
+        The statistics are the smallest and the largest numbers, the numbers of values, of missing values and of NaN,
+        and the lengths of the longest lists; None if they are not known. NaN is neither the smallest nor the largest;
+        where there are no others, both are 0. Bools are bytes. The result is None if the statistics are not those of
+        all entries. Entries that are buffered are the last cluster.
         """
     def flush(self, table: int) -> None:
         """Write the pending entries as a cluster."""
@@ -1196,12 +1197,6 @@ def decompress(data: Foreign, size: int) -> Foreign:
 
 def checksum(data: Foreign) -> int:
     """Return the XXH3 checksum of an array of bytes."""
-
-def extremes_of(values: Foreign) -> tuple[Foreign, Foreign, int]:
-    """Return the smallest and largest number of an array, as arrays of one number, and how many numbers are NaN.
-
-    NaN is neither the smallest nor the largest; where there are no others, both are 0. Bools are bytes.
-    """
 
 def set_num_threads(n: int) -> None:
     """Set how many threads decompress and decode; the default is SAPWOOD_NUM_THREADS, or one for each CPU."""

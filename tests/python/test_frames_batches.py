@@ -449,7 +449,7 @@ def test_pytorch_takes_arrays_through_dlpack(path: Path, monkeypatch: pytest.Mon
         assert sorted(ids(found)) == list(range(ENTRIES))
 
 
-def test_converted_batches_before_an_error_are_given_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_converted_batches_before_an_error_are_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("torch")
     module.from_dlpack = np.from_dlpack  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", module)

@@ -129,16 +129,25 @@ def test_many_files_are_one_dataset(path: Path, tmp_path: Path) -> None:
 
 def test_counters_of_a_tree_are_counted_in_files_without_them(tmp_path: Path) -> None:
     lists = ak.Array([[1.0, 2.0], [], [3.0]])
-    for name in ("ttree", "rntuple", "other"):
-        with sapwood.recreate(tmp_path / f"{name}.root", format="ttree" if name == "ttree" else "rntuple") as file:
-            counts = {"nJet_pt": np.array([2, 0, 1], np.uint64)} if name == "other" else {}
-            file["t"] = {"Jet_pt": lists, "Jet_eta": -lists, **counts}
-    paths = [f"{tmp_path / name}.root:t" for name in ("ttree", "rntuple", "other")]
+    data = {"Jet_pt": lists, "Jet_eta": -lists}
+    for name in ("ttree", "rntuple", "projected", "other"):
+        with sapwood.recreate(tmp_path / f"{name}.root") as file:
+            if name == "ttree":
+                file["t"] = data
+            elif name == "projected":
+                jets = ak.zip({"pt": lists})
+                file.mkrntuple("t", {"Jet": jets}, projections={"Jet_pt": "Jet.pt", "nJet_pt": "Jet"})
+            else:
+                file.mkrntuple("t", {**data, "nJet_pt": np.array([7, 8, 9], np.int64)} if name == "other" else data)
+    paths = [f"{tmp_path / name}.root:t" for name in ("ttree", "rntuple", "projected")]
+    assert sapwood.open(paths[2]).typenames()["nJet_pt"] == "ROOT::RNTupleCardinality<std::uint32_t>"
+    with pytest.raises(ArgumentError, match="'nJet_pt' is int64 here, but int32 in the first file"):
+        sapwood.dataset([paths[0], f"{tmp_path}/other.root:t"]).to_table(columns=["nJet_pt"])
     events = sapwood.dataset(paths)
     assert events.schema.field("nJet_pt").type == pa.int32()
     assert events.to_table(columns=["nJet_pt"])["nJet_pt"].to_pylist() == [2, 0, 1] * 3
     assert events.count_rows(filter=pc.field("nJet_pt") == 2) == 3
-    assert len(query(events, "SELECT * FROM events WHERE nJet_pt > 0")) == 6
+    assert len(query(events, "SELECT nJet_pt, Jet_pt FROM events WHERE nJet_pt > 0")) == 6
 
 
 def requested(work: Callable[[], Any]) -> tuple[Any, int]:

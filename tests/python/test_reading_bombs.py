@@ -104,7 +104,7 @@ MERGE = "__import__('sapwood.tools.merging').tools.merging.merge(file.file_path 
 
 
 def write_histograms(count: int) -> Callable[[Path, int], None]:
-    """Return a function that writes empty histograms of as many bytes together as are given."""
+    """Return a function that writes empty histograms, of `size` bytes together."""
 
     def write(path: Path, size: int) -> None:
         bins = size // 8 // count
@@ -116,13 +116,13 @@ def write_histograms(count: int) -> Callable[[Path, int], None]:
 
 
 def write_graph(path: Path, size: int) -> None:
-    """Write a graph of as many bytes as are given."""
+    """Write a graph of `size` bytes."""
     with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
         file["g"] = sapwood.new.NewObject("TGraph", "", {"fX": np.zeros(size // 16), "fY": np.zeros(size // 16)})
 
 
 def write_short_lists(path: Path, size: int) -> None:
-    """Write an RNTuple of lists of at most one bool, in as many bytes as are given."""
+    """Write an RNTuple of lists of no or one bool, of `size` bytes."""
     counts = np.tile([0, 1], size // 20)
     with sapwood.recreate(path, compression=sapwood.ZSTD(5)) as file:
         lists = ak.unflatten(np.zeros(len(counts) // 2, bool), counts)

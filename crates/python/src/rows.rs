@@ -7,7 +7,7 @@ use crate::runtime::pool;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use pyo3::prelude::*;
 use sapwood_root::array::Number;
-use sapwood_root::array::extremes::{self, Extremes, Zones};
+use sapwood_root::array::extremes::{Extremes, Zones};
 use sapwood_root::array::mix::{self, Source};
 use sapwood_root::ntuple::envelope;
 
@@ -48,18 +48,6 @@ fn mix_rows<'py>(
 
 fn words(given: &Bound<'_, PyAny>) -> PyResult<ScalarBuffer<i64>> {
     Ok(ScalarBuffer::from(borrow::array::<i64>(given)?))
-}
-
-/// Returns the smallest and largest number, and how many are NaN.
-#[pyfunction]
-fn extremes_of<'py>(
-    py: Python<'py>,
-    values: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>, i64)> {
-    let (number, values) = borrow::numbers(values)?;
-    let found = py.detach(|| extremes::extremes(number, &values));
-    let (low, high) = bounds(py, number, &found)?;
-    Ok((low, high, found.nan.first().copied().unwrap_or_default()))
 }
 
 fn bounds<'py>(
@@ -104,6 +92,5 @@ fn checksum(py: Python<'_>, data: Bound<'_, PyAny>) -> PyResult<u64> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mix_rows, module)?)?;
     module.add_function(wrap_pyfunction!(own_array, module)?)?;
-    module.add_function(wrap_pyfunction!(checksum, module)?)?;
-    module.add_function(wrap_pyfunction!(extremes_of, module)?)
+    module.add_function(wrap_pyfunction!(checksum, module)?)
 }

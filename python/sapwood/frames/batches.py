@@ -528,7 +528,7 @@ def _converted(
                 if len(group) == _GROUP:
                     yield partial(job, group)
         except Exception:
-            # The batches before an error are given out first.
+            # The batches before an error are returned first.
             yield partial(job, group)
             raise
         yield partial(job, group)
@@ -717,7 +717,7 @@ def _mixed(
     """Return the sources in the order that follows from a number (None: their own), with lists padded.
 
     Padded lists of the same lengths share their mask. The addresses of row `aligned` are divisible by 64: JAX copies
-    other batches twice.
+    batches once more if they start at other addresses.
     """
     columns = [
         (np.ascontiguousarray(one.values).reshape(-1), prod(one.values.shape[1:]), one.lists, one.pad)

@@ -153,13 +153,19 @@ class FrameSource:
         return query_on
 
     def _own(self, name: str, path: str, table: HasFields) -> Field | str:
-        """Return the field of a column in a table, or an expression that counts lists in place of an absent counter."""
-        if path in self._counted:
-            field = table.find(path)
-            one = next((one for one in self._counted[path] if table.find(one) is not None), None)
-            if one is not None and (field is None or not self._is_alike(name, field)):
-                return f"count({one})"
-        return self._checked(name, table[path])
+        """Return the field of a column in a table, or an expression that counts lists in place of a counter.
+
+        A counter is replaced where it is absent, and where it counts the same lists but has another type.
+        """
+        field, lists = table.find(path), self._counted.get(path, ())
+        if field is None:
+            lists = [one for one in lists if table.find(one) is not None]
+        elif not self._is_alike(name, field):
+            counters = table.list_counters if isinstance(table, Readable) else {}
+            lists = [one for one in lists if counters.get(one) == path]
+        else:
+            return field
+        return f"count({lists[0]})" if lists else self._checked(name, table[path])
 
     def _is_alike(self, name: str, field: Field) -> bool:
         return field.type is not None and columns.arrow_type(field.type) == columns.arrow_type(self._kind(name))

@@ -162,11 +162,6 @@ impl Extremes {
     }
 }
 
-/// Returns the extremes of numbers, which are one zone. Bools are treated as bytes.
-pub fn extremes(number: Number, values: &[u8]) -> Extremes {
-    Extremes::of(number, &[Bounds::of(number, values)])
-}
-
 fn outside() -> Error {
     Error::argument("a zone ends outside of its column")
 }
@@ -685,6 +680,11 @@ mod tests {
 
     fn found(number: Number, values: &[u8], ends: &[usize]) -> Result<Extremes> {
         Ok(zones(vec![part(0)], &[column(number, values)], ends)?.remove(0).extremes)
+    }
+
+    /// Returns the extremes of numbers, which are one zone.
+    fn extremes(number: Number, values: &[u8]) -> Extremes {
+        Extremes::of(number, &[Bounds::of(number, values)])
     }
 
     fn numbers(bytes: &[u8]) -> Vec<i32> {

@@ -287,7 +287,7 @@ pub struct Filled {
     fresh: bool,
 }
 
-/// Boundary of [`Filled::aligned`]: JAX copies arrays that do not start at such a multiple of bytes.
+/// Boundary of [`Filled::aligned`]: JAX copies arrays once more if they start at other addresses.
 const BOUNDARY: usize = 64;
 
 impl Filled {

@@ -329,7 +329,8 @@ impl Sums {
             total = total.saturating_add(size);
             largest = largest.max(size);
         }
-        // An object is in memory twice while it is decoded, and while it is written, which is after those in `room` were added.
+        // An object is in memory twice while it is decoded, and again while the result is written. The objects in `room`
+        // are gone by then.
         let spare = self.largest.max(self.room.len().saturating_add(largest));
         let left = self.most.saturating_sub(self.kept).checked_sub(total.saturating_add(spare));
         let left = AtomicUsize::new(left.ok_or_else(|| no_room(self.most))?);
